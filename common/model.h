@@ -1,0 +1,85 @@
+/* model.h: an ensemble ready to predict, from a directory of our packages or from upstream's published release.
+ *
+ * Shapes: M SNPs of the model, C classes (1 output for regression), layer sizes units[0..n_hidden-1] of the main net
+ * (units[0] = H, the fat layer's), L members. */
+#ifndef DN_MODEL_H
+#define DN_MODEL_H
+
+#include "dn.h"
+#include "tables.h"
+
+/* BatchNorm(ReLU(z)) parameters of one hidden layer, u units each. All arrays owned by the member. */
+typedef struct {
+    uint64_t n_in, n_out;
+    float *weight; /* n_out x n_in row-major; NULL for the fat layer (see fat) */
+    float *bias;   /* n_out */
+    float *bn_gamma, *bn_beta, *bn_mean, *bn_var; /* n_out; NULL for the output layer */
+} dn_layer;
+
+/* Standardisation of one fold, shared by members of the fold. */
+typedef struct {
+    double *mean, *sd; /* M; sd includes upstream's + 1e-6. A SNP that contributes nothing has sd <= 1e-6 + tiny, see DESIGN */
+} dn_norm;
+
+typedef struct {
+    char *name; /* "1_1" for a release's fold 1 repeat 1; "seed78_fold0" for a package */
+    uint64_t fold, seed; /* release: fold number and repeat as in the file name */
+    size_t norm;         /* index into dn_model.norms */
+    float *fat;          /* M x H row-major: the fat layer's weight (auxiliary net's output) */
+    size_t n_layers;     /* hidden layers and the output layer; layer[0] is the fat layer's bias and BatchNorm */
+    dn_layer *layer;
+    uint64_t weight_hash; /* of all weights: two equal members are refused */
+} dn_member;
+
+typedef enum { DN_TASK_CLASSIFICATION = 0, DN_TASK_REGRESSION = 1 } dn_task;
+
+typedef struct {
+    dn_task task;
+    bool is_release;
+    dn_snps snps;    /* alleles absent with no dummy.bim or under no_alleles */
+    float *freq;     /* M: frequency of A1 in the (first fold's) training set = mean / 2 */
+    dn_strs classes; /* C names; empty for regression */
+    uint64_t n_snps, n_out; /* n_out = C, or 1 */
+    size_t n_norms, n_members;
+    dn_norm *norms;
+    dn_member *members; /* in the order of the output columns */
+    uint64_t snps_hash; /* dn_snps_hash(&snps): what a matched file must carry */
+} dn_model;
+
+typedef struct {
+    bool snps_only;           /* only SNPs, alleles and freq: what snpmatch needs */
+    bool no_alleles;          /* ignore dummy.bim / stored alleles */
+    const char *classes_file; /* class names, one per line; NULL: the package's, or upstream's fixed list for 24 classes */
+    size_t threads;           /* for computing a release's fat weights */
+} dn_model_opts;
+
+/* path: a folder of packages, one package, or a release directory (DN_MODELS/, DN_SNPS/). Members of a release: (fold, repeat)
+ * in order; of packages: (fold, then the seed in the order of file names) as documented. DN_EMISMATCH: members disagree in SNPs,
+ * alleles, classes or task, or two are equal; DN_EFORMAT: damaged, a member of the grid is missing. Each names the file. */
+DN_MUST_USE dn_status dn_model_open(dn_model **out, const char *path, const dn_model_opts *opts, dn_err *err);
+void dn_model_free(dn_model *m);
+
+/* ---- one package (seed{S}_fold{F}.h5; docs/format-package.md) ---- */
+typedef struct {
+    dn_task task;
+    uint64_t fold, seed;
+    const dn_snps *snps;
+    const float *freq; /* M: A1 frequency in the training set */
+    const dn_strs *classes;
+    const double *mean, *sd; /* M */
+    const float *fat;        /* M x H */
+    size_t n_layers;
+    const dn_layer *layer;
+    /* for audit; may be 0/NULL */
+    size_t n_aux;            /* auxiliary layers */
+    const dn_layer *aux;     /* weight only: n_out x n_in */
+    const char *config_yaml; /* the configuration as text */
+    const char *log_tsv;     /* metrics per epoch */
+    uint64_t data_hash, split_hash;
+    uint64_t best_epoch;
+    double test_loss, test_acc; /* NaN: not known */
+} dn_package;
+/* Writes whole or not at all. Same inputs, same bytes. */
+DN_MUST_USE dn_status dn_package_write(const char *path, const dn_package *p, unsigned out_flags, dn_err *err);
+
+#endif
