@@ -1,0 +1,33 @@
+/* rng.h: the generators that upstream draws from, draw for draw (DESIGN section 3, "Same numbers as upstream").
+ * One core, MT19937; on it PyTorch's CPU draws (dn_rng_*) and NumPy's legacy ones (dn_rng_np_*). */
+#ifndef DN_RNG_H
+#define DN_RNG_H
+
+#include "dn.h"
+
+/* The whole state: plain data, so that a checkpoint can hold it. next == 624: a new block is due. */
+typedef struct {
+    uint32_t mt[624];
+    uint32_t next;
+} dn_rng;
+
+/* init_genrand(seed mod 2^32), as torch.manual_seed and numpy.random.seed(int) do. */
+void dn_rng_seed(dn_rng *r, uint64_t seed);
+uint32_t dn_rng_u32(dn_rng *r);
+/* 64-bit draw of PyTorch: the first 32-bit draw is the high half. */
+uint64_t dn_rng_u64(dn_rng *r);
+/* torch random_() for int64: 64-bit & (2^63 - 1). */
+int64_t dn_rng_int64(dn_rng *r);
+/* torch uniform_(a, b) in float: (u32 & (2^24 - 1)) * 2^-24 * (b - a) + a, n numbers in order. out NULL: only draws. */
+void dn_rng_uniform(dn_rng *r, float a, float b, float *out, uint64_t n);
+/* torch bernoulli_(p) without MKL: keep[i] = (64-bit & (2^53 - 1)) * 2^-53 < p, n draws in order. */
+void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n);
+/* torch.randperm(n): for i in 0..n-2 swap r[i] with r[i + u32 mod (n - i)]. (n - 1 draws.) 
+void dn_rng_permutation(dn_rng *r, uint64_t n, uint64_t *out);
+
+/* numpy.random.RandomState: random() with 53 bits; integer in [0, max] by masked rejection; shuffle from the end. */
+double dn_rng_np_random(dn_rng *r);
+uint64_t dn_rng_np_interval(dn_rng *r, uint64_t max);
+void dn_rng_np_shuffle(dn_rng *r, uint64_t *v, uint64_t n);
+
+#endif
