@@ -22,7 +22,7 @@ int64_t dn_rng_int64(dn_rng *r);
 void dn_rng_uniform(dn_rng *r, float a, float b, float *out, uint64_t n);
 /* torch bernoulli_(p) without MKL: keep[i] = (64-bit & (2^53 - 1)) * 2^-53 < p, n draws in order. */
 void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n);
-/* torch.randperm(n): for i in 0..n-2 swap r[i] with r[i + u32 mod (n - i)]. (n - 1 draws.) 
+/* torch.randperm(n): for i in 0..n-2 swap r[i] with r[i + u32 mod (n - i)]. (n - 1 draws.) */
 void dn_rng_permutation(dn_rng *r, uint64_t n, uint64_t *out);
 
 /* numpy.random.RandomState: random() with 53 bits; integer in [0, max] by masked rejection; shuffle from the end. */
