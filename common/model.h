@@ -1,5 +1,7 @@
 /* model.h: an ensemble ready to predict, from a directory of our packages or from upstream's published release.
  *
+ * One package file alone is read and written by package.h.
+ *
  * Shapes: M SNPs of the model, C classes (1 output for regression), layer sizes units[0..n_hidden-1] of the main net
  * (units[0] = H, the fat layer's), L members. */
 #ifndef DN_MODEL_H
@@ -58,28 +60,5 @@ typedef struct {
  * alleles, classes or task, or two are equal; DN_EFORMAT: damaged, a member of the grid is missing. Each names the file. */
 DN_MUST_USE dn_status dn_model_open(dn_model **out, const char *path, const dn_model_opts *opts, dn_err *err);
 void dn_model_free(dn_model *m);
-
-/* ---- one package (seed{S}_fold{F}.h5; docs/format-package.md) ---- */
-typedef struct {
-    dn_task task;
-    uint64_t fold, seed;
-    const dn_snps *snps;
-    const float *freq; /* M: A1 frequency in the training set */
-    const dn_strs *classes;
-    const double *mean, *sd; /* M */
-    const float *fat;        /* M x H */
-    size_t n_layers;
-    const dn_layer *layer;
-    /* for audit; may be 0/NULL */
-    size_t n_aux;            /* auxiliary layers */
-    const dn_layer *aux;     /* weight only: n_out x n_in */
-    const char *config_yaml; /* the configuration as text */
-    const char *log_tsv;     /* metrics per epoch */
-    uint64_t data_hash, split_hash;
-    uint64_t best_epoch;
-    double test_loss, test_acc; /* NaN: not known */
-} dn_package;
-/* Writes whole or not at all. Same inputs, same bytes. */
-DN_MUST_USE dn_status dn_package_write(const char *path, const dn_package *p, unsigned out_flags, dn_err *err);
 
 #endif
