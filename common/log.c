@@ -36,6 +36,11 @@ void dn_log_start(const char *prog, int argc, char **argv)
     g.tty = isatty(STDERR_FILENO);
 }
 
+const char *dn_log_prog(void)
+{
+    return g.prog ? g.prog : "dnpipe";
+}
+
 void dn_log_level(bool quiet, bool verbose)
 {
     g.quiet = quiet;

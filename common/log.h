@@ -7,6 +7,7 @@
 
 /* Call first in main(): sets the C locale, the name in front of every line, the clock. */
 void dn_log_start(const char *prog, int argc, char **argv);
+const char *dn_log_prog(void); /* the name given to dn_log_start */
 void dn_log_level(bool quiet, bool verbose);
 void dn_info(const char *fmt, ...) DN_PRINTF(1, 2);  /* not under --quiet */
 void dn_debug(const char *fmt, ...) DN_PRINTF(1, 2); /* only under --verbose */
