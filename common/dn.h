@@ -2,8 +2,9 @@
  * and the attributes and limits that every other file uses.
  *
  * Errors. A library function returns a dn_status. Where the fault is known, the function that knows it fills
- * the caller's dn_err with one sentence (what is wrong, where, found, expected, what to do) through dn_fail();
- * callers pass both up unchanged with DN_TRY() and only main() prints. Nothing in common/ prints or exits.
+ * the caller's dn_err with one sentence (what is wrong, where, found, expected, what to do) through
+ * dn_fail(); callers pass both up unchanged with DN_TRY() and only main() prints. Nothing in common/ prints
+ * or exits.
  *
  * Dimension letters used in comments everywhere: N people, M SNPs, C classes, H units of a layer, K embedding
  * features (3*C), B people in a batch or block, L members (models) of an ensemble.
@@ -40,38 +41,45 @@ typedef struct {
 } dn_err;
 
 #if defined(__GNUC__)
-#define DN_MUST_USE   __attribute__((warn_unused_result))
+#define DN_MUST_USE     __attribute__((warn_unused_result))
 #define DN_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
 #define DN_MUST_USE
 #define DN_PRINTF(f, a)
 #endif
 
-/* Fills *err (if not NULL) with a formatted sentence and returns st. Control bytes in the result, which can only
- * come from file contents, are shown as \xNN so that a hostile file cannot drive the terminal. */
+/* Fills *err (if not NULL) with a formatted sentence and returns st. Control bytes in the result, which can
+ * only come from file contents, are shown as \xNN so that a hostile file cannot drive the terminal. */
 dn_status dn_fail(dn_err *err, dn_status st, const char *fmt, ...) DN_PRINTF(3, 4);
 
-/* Puts text in front of the message of an error that is travelling up ("member seed78_fold0: "). Returns err->status. */
+/* Puts text in front of the message of an error that is travelling up ("member seed78_fold0: "). Returns
+ * err->status. */
 dn_status dn_fail_prefix(dn_err *err, const char *fmt, ...) DN_PRINTF(2, 3);
 
-/* Runs expr; on failure goes to `done:` with `status` set. Needs a local `dn_status status` and a label `done`. */
-#define DN_TRY(expr)                                                                                                   \
-    do {                                                                                                               \
-        status = (expr);                                                                                               \
-        if (status != DN_OK) goto done;                                                                                \
+/* Runs expr; on failure goes to `done:` with `status` set. Needs a local `dn_status status` and a label
+ * `done`. */
+#define DN_TRY(expr)                                                                                         \
+    do {                                                                                                     \
+        status = (expr);                                                                                     \
+        if (status != DN_OK) goto done;                                                                      \
     } while (0)
 
-/* Memory. All three check n*size for overflow and, on failure, leave *out NULL and return DN_ENOMEM naming `what`
- * and the bytes asked for. dn_alloc zeroes; dn_alloc_aligned (64 bytes) does not. Free with free().
- * `out` is the address of the caller's pointer: dn_alloc(&v, n, sizeof *v, "...", err). n == 0 gives one item. */
+/* Memory. All three check n*size for overflow and, on failure, leave *out NULL and return DN_ENOMEM naming
+ * `what` and the bytes asked for. dn_alloc zeroes; dn_alloc_aligned (64 bytes) does not. Free with free().
+ * `out` is the address of the caller's pointer: dn_alloc(&v, n, sizeof *v, "...", err). n == 0 gives one
+ * item. */
 DN_MUST_USE dn_status dn_alloc_(void **out, size_t n, size_t size, const char *what, dn_err *err);
 DN_MUST_USE dn_status dn_alloc_aligned_(void **out, size_t n, size_t size, const char *what, dn_err *err);
-#define dn_alloc(out, n, size, what, err)         dn_alloc_((void **)(out), (n), (size), (what), (err))
-#define dn_alloc_aligned(out, n, size, what, err) dn_alloc_aligned_((void **)(out), (n), (size), (what), (err))
+#define dn_alloc(out, n, size, what, err) dn_alloc_((void **)(out), (n), (size), (what), (err))
+#define dn_alloc_aligned(out, n, size, what, err)                                                            \
+    dn_alloc_aligned_((void **)(out), (n), (size), (what), (err))
 
-/* Grows *buf (items of `size` bytes) to hold at least `need` items, doubling; *cap is the capacity in items. */
-DN_MUST_USE dn_status dn_grow_(void **buf, size_t *cap, size_t need, size_t size, const char *what, dn_err *err);
-#define dn_grow(buf, cap, need, size, what, err) dn_grow_((void **)(buf), (cap), (need), (size), (what), (err))
+/* Grows *buf (items of `size` bytes) to hold at least `need` items, doubling; *cap is the capacity in items.
+ */
+DN_MUST_USE dn_status dn_grow_(void **buf, size_t *cap, size_t need, size_t size, const char *what,
+                               dn_err *err);
+#define dn_grow(buf, cap, need, size, what, err)                                                             \
+    dn_grow_((void **)(buf), (cap), (need), (size), (what), (err))
 
 /* Checked 64-bit products and sums: false on overflow, *r untouched. */
 static inline bool dn_mul(uint64_t a, uint64_t b, uint64_t *r)

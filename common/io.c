@@ -22,7 +22,8 @@ struct dn_out {
     int slot; /* in the table of temporary files, -1 for none */
 };
 
-/* Temporary files of this process, for the signal handler: unlink() is async-signal-safe, malloc'd lists are not. */
+/* Temporary files of this process, for the signal handler: unlink() is async-signal-safe, malloc'd lists are
+ * not. */
 #define MAX_TMP 64
 static char *volatile tmp_files[MAX_TMP];
 
@@ -77,15 +78,18 @@ dn_status dn_out_check(const char *path, unsigned flags, dn_err *err)
     struct stat sb;
     if (strcmp(path, "-") == 0) {
         if ((flags & DN_OUT_BINARY) && isatty(STDOUT_FILENO)) {
-            return dn_fail(err, DN_EUSAGE, "will not write binary data to a terminal: redirect it or use -o FILE");
+            return dn_fail(err, DN_EUSAGE,
+                           "will not write binary data to a terminal: redirect it or use -o FILE");
         }
         return DN_OK;
     }
     if (!*path) return dn_fail(err, DN_EUSAGE, "the output name is empty");
     if (stat(path, &sb) == 0) {
-        if (S_ISDIR(sb.st_mode)) return dn_fail(err, DN_EUSAGE, "output %s is a folder: give a file name", path);
+        if (S_ISDIR(sb.st_mode))
+            return dn_fail(err, DN_EUSAGE, "output %s is a folder: give a file name", path);
         if (S_ISREG(sb.st_mode) && !(flags & DN_OUT_FORCE)) {
-            return dn_fail(err, DN_EUSAGE, "output %s exists already: choose another name, or --force to replace it", path);
+            return dn_fail(err, DN_EUSAGE,
+                           "output %s exists already: choose another name, or --force to replace it", path);
         }
         if (!S_ISREG(sb.st_mode)) return DN_OK;
     }
@@ -113,8 +117,9 @@ dn_status dn_out_room(const char *path, uint64_t need, dn_err *err)
     if (statvfs(dir, &vs) == 0 && vs.f_blocks > 0) {
         uint64_t room = (uint64_t)vs.f_bavail * vs.f_frsize;
         if (room < need) {
-            status = dn_fail(err, DN_EWRITE, "not enough room for %s: needs %llu bytes, folder %s has %llu free", path,
-                             (unsigned long long)need, dir, (unsigned long long)room);
+            status =
+                dn_fail(err, DN_EWRITE, "not enough room for %s: needs %llu bytes, folder %s has %llu free",
+                        path, (unsigned long long)need, dir, (unsigned long long)room);
         }
     }
     free(dir);
@@ -148,7 +153,8 @@ dn_status dn_out_open(dn_out **out, const char *path, unsigned flags, dn_err *er
         o->fd = open(o->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (o->fd >= 0) o->slot = tmp_register(o->tmp);
     }
-    if (o->fd < 0) DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->tmp ? o->tmp : path, strerror(errno)));
+    if (o->fd < 0)
+        DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->tmp ? o->tmp : path, strerror(errno)));
     *out = o;
     o = NULL;
     status = DN_OK;
@@ -162,7 +168,9 @@ static dn_status write_all(dn_out *o, const unsigned char *p, size_t n, dn_err *
     while (n) {
         ssize_t k = write(o->fd, p, n > (1u << 30) ? (1u << 30) : n);
         if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, k < 0 ? strerror(errno) : "no room");
+        if (k <= 0)
+            return dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path,
+                           k < 0 ? strerror(errno) : "no room");
         p += k;
         n -= (size_t)k;
     }
@@ -213,7 +221,9 @@ dn_status dn_out_pwrite(dn_out *o, const void *buf, size_t n, uint64_t offset, d
     while (n) {
         ssize_t k = pwrite(o->fd, p, n > (1u << 30) ? (1u << 30) : n, (off_t)offset);
         if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, k < 0 ? strerror(errno) : "no room");
+        if (k <= 0)
+            return dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path,
+                           k < 0 ? strerror(errno) : "no room");
         p += k;
         n -= (size_t)k;
         offset += (uint64_t)k;
@@ -250,9 +260,11 @@ dn_status dn_out_commit(dn_out **op, dn_err *err)
     if (o->is_stdout) {
         /* close() is where some file systems report a full disk; stdout is not used after a commit. */
         int fd = dup(o->fd);
-        if (fd >= 0 && close(fd) != 0) DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, strerror(errno)));
+        if (fd >= 0 && close(fd) != 0)
+            DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, strerror(errno)));
     } else if (!o->direct) {
-        if (fsync(o->fd) != 0) DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, strerror(errno)));
+        if (fsync(o->fd) != 0)
+            DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, strerror(errno)));
         int fd = o->fd;
         o->fd = -1;
         if (close(fd) != 0) DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, strerror(errno)));
@@ -262,7 +274,8 @@ dn_status dn_out_commit(dn_out **op, dn_err *err)
         if (o->slot >= 0) tmp_files[o->slot] = NULL, o->slot = -1;
         free(o->tmp);
         o->tmp = NULL;
-        /* The rename itself must survive a crash; not every file system lets a folder be synced, so no error. */
+        /* The rename itself must survive a crash; not every file system lets a folder be synced, so no error.
+         */
         dir = folder_of(o->path);
         int dfd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         if (dfd >= 0) {

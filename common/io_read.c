@@ -16,8 +16,9 @@ dn_kind dn_kind_of_bytes(const unsigned char *p, size_t n)
         size_t len;
         dn_kind kind;
     } known[] = {
-        {"\x1f\x8b", 2, DN_KIND_GZIP},      {"\x28\xb5\x2f\xfd", 4, DN_KIND_ZSTD}, {"PK\x03\x04", 4, DN_KIND_ZIP},
-        {"PK\x05\x06", 4, DN_KIND_ZIP},     {"\x6c\x1b", 2, DN_KIND_BED},           {"\x89HDF\r\n\x1a\n", 8, DN_KIND_HDF5},
+        {"\x1f\x8b", 2, DN_KIND_GZIP},         {"\x28\xb5\x2f\xfd", 4, DN_KIND_ZSTD},
+        {"PK\x03\x04", 4, DN_KIND_ZIP},        {"PK\x05\x06", 4, DN_KIND_ZIP},
+        {"\x6c\x1b", 2, DN_KIND_BED},          {"\x89HDF\r\n\x1a\n", 8, DN_KIND_HDF5},
         {"\x89GPK\r\n\x1a\n", 8, DN_KIND_GPK},
     };
     if (n == 0) return DN_KIND_EMPTY;
@@ -71,8 +72,10 @@ dn_status dn_kind_of_file(const char *path, dn_kind *kind, dn_err *err)
     dn_status status = open_regular(path, &fd, &size, err);
     if (status != DN_OK) return status;
     ssize_t n = read(fd, head, sizeof head);
-    if (n < 0) status = dn_fail(err, DN_EOPEN, "cannot read %s: %s", path, strerror(errno));
-    else *kind = dn_kind_of_bytes(head, (size_t)n);
+    if (n < 0)
+        status = dn_fail(err, DN_EOPEN, "cannot read %s: %s", path, strerror(errno));
+    else
+        *kind = dn_kind_of_bytes(head, (size_t)n);
     close(fd);
     return status;
 }
@@ -90,7 +93,8 @@ dn_status dn_mapped_open(dn_mapped *m, const char *path, dn_err *err)
         void *p = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) {
             dn_status why = errno == ENOMEM ? DN_ENOMEM : DN_EOPEN;
-            status = dn_fail(err, why, "cannot map %s (%llu bytes): %s", path, (unsigned long long)size, strerror(errno));
+            status = dn_fail(err, why, "cannot map %s (%llu bytes): %s", path, (unsigned long long)size,
+                             strerror(errno));
         } else {
             m->base = p;
             m->size = (size_t)size;
@@ -115,8 +119,8 @@ dn_status dn_pread_full(int fd, void *buf, size_t n, uint64_t offset, const char
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return dn_fail(err, DN_EOPEN, "cannot read %s: %s", path, strerror(errno));
         if (k == 0) {
-            return dn_fail(err, DN_EFORMAT, "%s ends at byte %llu, %zu bytes too early: it is truncated", path,
-                           (unsigned long long)offset, n);
+            return dn_fail(err, DN_EFORMAT, "%s ends at byte %llu, %zu bytes too early: it is truncated",
+                           path, (unsigned long long)offset, n);
         }
         p += k;
         n -= (size_t)k;
@@ -205,8 +209,9 @@ dn_status dn_text_next(dn_text *t, char **line, size_t *len, dn_err *err)
         if (n > 0 && p[n - 1] == '\r') n--;
         p[n] = 0;
         if (memchr(p, 0, n)) {
-            return dn_fail(err, DN_EFORMAT, "%s, line %llu: holds a NUL byte: it is not a text file, or it is damaged", t->path,
-                           (unsigned long long)t->line);
+            return dn_fail(err, DN_EFORMAT,
+                           "%s, line %llu: holds a NUL byte: it is not a text file, or it is damaged",
+                           t->path, (unsigned long long)t->line);
         }
         *line = p;
         *len = n;

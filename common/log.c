@@ -63,12 +63,12 @@ static void say(const char *tag, const char *fmt, va_list ap)
     free(text);
 }
 
-#define SAY(tag)                                                                                                       \
-    do {                                                                                                               \
-        va_list ap;                                                                                                    \
-        va_start(ap, fmt);                                                                                             \
-        say(tag, fmt, ap);                                                                                             \
-        va_end(ap);                                                                                                    \
+#define SAY(tag)                                                                                             \
+    do {                                                                                                     \
+        va_list ap;                                                                                          \
+        va_start(ap, fmt);                                                                                   \
+        say(tag, fmt, ap);                                                                                   \
+        va_end(ap);                                                                                          \
     } while (0)
 
 void dn_info(const char *fmt, ...)
@@ -97,8 +97,10 @@ void dn_progress_start(const char *what, uint64_t total, const char *unit)
 static void format_seconds(char *buf, size_t cap, double s)
 {
     unsigned long v = s > 0 && s < 1e8 ? (unsigned long)(s + 0.5) : 0;
-    if (v >= 3600) snprintf(buf, cap, "%lu:%02lu:%02lu", v / 3600, v / 60 % 60, v % 60);
-    else snprintf(buf, cap, "%lu:%02lu", v / 60, v % 60);
+    if (v >= 3600)
+        snprintf(buf, cap, "%lu:%02lu:%02lu", v / 3600, v / 60 % 60, v % 60);
+    else
+        snprintf(buf, cap, "%lu:%02lu", v / 60, v % 60);
 }
 
 void dn_progress(uint64_t done)
@@ -116,12 +118,13 @@ void dn_progress(uint64_t done)
         int fill = (int)(pct / 5);
         for (int i = 0; i < 20; i++) bar[i] = i < fill ? '#' : '.';
         bar[20] = 0;
-        fprintf(stderr, "\r\033[K%s: %s [%s] %3.0f%%  %.0f %s/s, %s left", g.prog, g.what, bar, pct, rate, g.unit, left);
+        fprintf(stderr, "\r\033[K%s: %s [%s] %3.0f%%  %.0f %s/s, %s left", g.prog, g.what, bar, pct, rate,
+                g.unit, left);
         fflush(stderr);
         g.bar_shown = true;
     } else {
-        fprintf(stderr, "%s: %s: %llu of %llu %s (%.0f%%), %.0f %s/s, %s left\n", g.prog, g.what, (unsigned long long)done,
-                (unsigned long long)g.total, g.unit, pct, rate, g.unit, left);
+        fprintf(stderr, "%s: %s: %llu of %llu %s (%.0f%%), %.0f %s/s, %s left\n", g.prog, g.what,
+                (unsigned long long)done, (unsigned long long)g.total, g.unit, pct, rate, g.unit, left);
     }
 }
 
@@ -141,14 +144,15 @@ int dn_finish(dn_status status, const dn_err *err)
             err = &local;
         }
     }
-    if (status != DN_OK) fprintf(stderr, "%s: %s\n", g.prog, err && err->msg[0] ? err->msg : "failed without a message");
+    if (status != DN_OK)
+        fprintf(stderr, "%s: %s\n", g.prog, err && err->msg[0] ? err->msg : "failed without a message");
     if (!g.quiet) {
         struct rusage ru;
         getrusage(RUSAGE_SELF, &ru);
         double cpu = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
                      1e-6 * (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
-        fprintf(stderr, "%s %s: %.2f s wall, %.2f s CPU, %.1f MiB peak memory\n", g.prog, DN_VERSION, now() - g.start, cpu,
-                (double)ru.ru_maxrss / 1024.0);
+        fprintf(stderr, "%s %s: %.2f s wall, %.2f s CPU, %.1f MiB peak memory\n", g.prog, DN_VERSION,
+                now() - g.start, cpu, (double)ru.ru_maxrss / 1024.0);
     }
     return (int)status;
 }

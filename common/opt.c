@@ -99,7 +99,9 @@ dn_status dn_parse_list(const char *what, const char *s, uint64_t **v, size_t *n
         bool ok = dn_parse_u64(item, &a);
         b = a;
         if (ok && dash) ok = dn_parse_u64(dash + 1, &b) && b >= a && b - a < 1000000;
-        if (!ok) DN_TRY(dn_fail(err, DN_EUSAGE, "%s \"%s\" is not a list of numbers such as 0-4 or 78,23,124", what, s));
+        if (!ok)
+            DN_TRY(dn_fail(err, DN_EUSAGE, "%s \"%s\" is not a list of numbers such as 0-4 or 78,23,124",
+                           what, s));
         for (uint64_t x = a; x <= b; x++) {
             DN_TRY(dn_grow(v, &cap, *n + 1, sizeof **v, what, err));
             (*v)[(*n)++] = x;
@@ -144,7 +146,8 @@ const char *dn_nearest(const char *word, const char *const *names, size_t n)
     return hit && best <= 1 + len / 3 ? hit : NULL;
 }
 
-static dn_status unknown_option(const char *shown, const char *name, const dn_opt *opts, size_t n, dn_err *err)
+static dn_status unknown_option(const char *shown, const char *name, const dn_opt *opts, size_t n,
+                                dn_err *err)
 {
     const char *names[256];
     size_t k = 0;
@@ -152,7 +155,8 @@ static dn_status unknown_option(const char *shown, const char *name, const dn_op
         if (opts[i].kind != DN_OPT_GROUP) names[k++] = opts[i].name;
     }
     const char *near = name ? dn_nearest(name, names, k) : NULL;
-    if (near) return dn_fail(err, DN_EUSAGE, "unknown option %s: did you mean --%s? (see --help)", shown, near);
+    if (near)
+        return dn_fail(err, DN_EUSAGE, "unknown option %s: did you mean --%s? (see --help)", shown, near);
     return dn_fail(err, DN_EUSAGE, "unknown option %s (see --help)", shown);
 }
 
@@ -185,8 +189,8 @@ static dn_status set_choice(const dn_opt *o, const char *text, dn_err *err)
         }
     }
     const char *near = dn_nearest(text, names, n);
-    return dn_fail(err, DN_EUSAGE, "--%s \"%s\" must be one of %s%s%s%s", o->name, text, o->arg, near ? ": did you mean " : "",
-                   near ? near : "", near ? "?" : "");
+    return dn_fail(err, DN_EUSAGE, "--%s \"%s\" must be one of %s%s%s%s", o->name, text, o->arg,
+                   near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static dn_status set_value(const dn_opt *o, const char *text, dn_err *err)
@@ -203,13 +207,15 @@ static dn_status set_value(const dn_opt *o, const char *text, dn_err *err)
         return dn_strs_add(o->value, text, strlen(text), err);
     case DN_OPT_U64: {
         uint64_t v;
-        if (!dn_parse_u64(text, &v) || (!any && ((double)v < o->min || (double)v > o->max))) return range_error(o, text, err);
+        if (!dn_parse_u64(text, &v) || (!any && ((double)v < o->min || (double)v > o->max)))
+            return range_error(o, text, err);
         *(uint64_t *)o->value = v;
         break;
     }
     case DN_OPT_DOUBLE: {
         double v;
-        if (!dn_parse_double(text, &v) || (!any && (v < o->min || v > o->max))) return range_error(o, text, err);
+        if (!dn_parse_double(text, &v) || (!any && (v < o->min || v > o->max)))
+            return range_error(o, text, err);
         *(double *)o->value = v;
         break;
     }
@@ -236,7 +242,8 @@ static bool is_info(const dn_opt *o)
     return strcmp(o->name, "help") == 0 || strcmp(o->name, "version") == 0;
 }
 
-static dn_status parse_long(char *arg, char *next, bool *used_next, const dn_opt *opts, size_t n, const dn_opt **hit, dn_err *err)
+static dn_status parse_long(char *arg, char *next, bool *used_next, const dn_opt *opts, size_t n,
+                            const dn_opt **hit, dn_err *err)
 {
     char name[128];
     char *eq = strchr(arg, '=');
@@ -264,7 +271,8 @@ static dn_status parse_long(char *arg, char *next, bool *used_next, const dn_opt
     return unknown_option(name, name + 2, opts, n, err);
 }
 
-static dn_status parse_short(char *arg, char *next, bool *used_next, const dn_opt *opts, size_t n, const dn_opt **hit, dn_err *err)
+static dn_status parse_short(char *arg, char *next, bool *used_next, const dn_opt *opts, size_t n,
+                             const dn_opt **hit, dn_err *err)
 {
     *used_next = false;
     *hit = NULL;
@@ -366,14 +374,17 @@ static void wrap(FILE *f, const char *text, int at, int indent)
         text += n;
         if (*text == ' ') {
             text++;
-            if (at + 1 + (int)strcspn(text, " ") <= 100) fputc(' ', f), at++;
-            else fprintf(f, "\n%*s", indent, ""), at = indent;
+            if (at + 1 + (int)strcspn(text, " ") <= 100)
+                fputc(' ', f), at++;
+            else
+                fprintf(f, "\n%*s", indent, ""), at = indent;
         }
     }
     fputc('\n', f);
 }
 
-void dn_opt_help(FILE *f, const char *usage, const char *about, const dn_opt *opts, size_t n, const char *tail)
+void dn_opt_help(FILE *f, const char *usage, const char *about, const dn_opt *opts, size_t n,
+                 const char *tail)
 {
     fprintf(f, "%s\n\n%s\n", usage, about);
     for (size_t i = 0; i < n; i++) {
@@ -385,12 +396,18 @@ void dn_opt_help(FILE *f, const char *usage, const char *about, const dn_opt *op
         }
         bool opt_arg = o->arg && o->arg[0] == '[';
         int k = snprintf(left, sizeof left, o->letter ? "  -%c, " : "      ", o->letter);
-        snprintf(left + k, sizeof left - (size_t)k, "--%s%s%s", o->name, !o->arg ? "" : opt_arg ? "" : " ", o->arg ? o->arg : "");
+        snprintf(left + k, sizeof left - (size_t)k, "--%s%s%s", o->name,
+                 !o->arg   ? ""
+                 : opt_arg ? ""
+                           : " ",
+                 o->arg ? o->arg : "");
         default_of(o, def, sizeof def);
         snprintf(text, sizeof text, "%s%s%s%s", o->help, *def ? " [" : "", def, *def ? "]" : "");
         int w = fprintf(f, "%s", left);
-        if (w < 30) w += fprintf(f, "%*s", 30 - w, "");
-        else w = fprintf(f, "\n%*s", 30, "") - 1;
+        if (w < 30)
+            w += fprintf(f, "%*s", 30 - w, "");
+        else
+            w = fprintf(f, "\n%*s", 30, "") - 1;
         wrap(f, text, w, 30);
     }
     if (tail && *tail) fprintf(f, "\n%s\n", tail);
@@ -402,12 +419,16 @@ dn_status dn_common_finish(dn_common *c, dn_err *err)
     const char *slurm = getenv("SLURM_CPUS_PER_TASK");
     if (slurm && *slurm) {
         if (!dn_parse_u64(slurm, &c->threads) || c->threads < 1 || c->threads > 1024) {
-            return dn_fail(err, DN_EUSAGE, "SLURM_CPUS_PER_TASK \"%s\" is not a number from 1 to 1024: unset it or give --threads", slurm);
+            return dn_fail(
+                err, DN_EUSAGE,
+                "SLURM_CPUS_PER_TASK \"%s\" is not a number from 1 to 1024: unset it or give --threads",
+                slurm);
         }
         return DN_OK;
     }
     cpu_set_t set;
     c->threads = 1;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) c->threads = (uint64_t)CPU_COUNT(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        c->threads = (uint64_t)CPU_COUNT(&set);
     return DN_OK;
 }

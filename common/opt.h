@@ -1,5 +1,6 @@
-/* opt.h: command lines, from one table per program. The table is the only place that knows a flag: parsing, --help
- * (with the defaults it finds in the struct), nearest-name hints and shell completion all come from it. */
+/* opt.h: command lines, from one table per program. The table is the only place that knows a flag: parsing,
+ * --help (with the defaults it finds in the struct), nearest-name hints and shell completion all come from
+ * it. */
 #ifndef DN_OPT_H
 #define DN_OPT_H
 
@@ -25,23 +26,29 @@ typedef struct {
     char letter;      /* short form, or 0 */
     void *value;
     const char *arg;  /* metavar for --help; for DN_OPT_CHOICE the choices "a|b|c"; NULL for flags.
-                         "[X]" makes the argument optional (only as --name=X or -zX; U64 only): *value keeps its default */
+                         "[X]" makes the argument optional (only as --name=X or -zX; U64 only): *value keeps
+                         its default */
     double min, max;  /* for U64 and DOUBLE; both 0 = any */
     const char *help; /* one sentence; the default is added unless it is empty */
     bool *given;      /* set to true when the option is used, or NULL */
 } dn_opt;
 
-/* Parses argv[1..]; operands (not options; "-" is one; all after "--") go to operands in order. "--name value",
- * "--name=value", "-n value", "-nvalue", "-abc" for flags. DN_EUSAGE names the option and, for an unknown one, the
- * nearest name. Stops early and returns DN_OK when --help or --version was seen, without checking the rest. */
-DN_MUST_USE dn_status dn_opt_parse(int argc, char **argv, const dn_opt *opts, size_t n, dn_strs *operands, dn_err *err);
+/* Parses argv[1..]; operands (not options; "-" is one; all after "--") go to operands in order. "--name
+ * value",
+ * "--name=value", "-n value", "-nvalue", "-abc" for flags. DN_EUSAGE names the option and, for an unknown
+ * one, the nearest name. Stops early and returns DN_OK when --help or --version was seen, without checking
+ * the rest. */
+DN_MUST_USE dn_status dn_opt_parse(int argc, char **argv, const dn_opt *opts, size_t n, dn_strs *operands,
+                                   dn_err *err);
 /* Prints usage, description, grouped options with defaults, and the tail text, to f. */
-void dn_opt_help(FILE *f, const char *usage, const char *about, const dn_opt *opts, size_t n, const char *tail);
+void dn_opt_help(FILE *f, const char *usage, const char *about, const dn_opt *opts, size_t n,
+                 const char *tail);
 
 /* Nearest of n names to `word` by edit distance, or NULL when none is near. */
 const char *dn_nearest(const char *word, const char *const *names, size_t n);
 
-/* Strict numbers in the C locale: the whole string, no sign for unsigned, no blanks, nan/inf refused. false on error. */
+/* Strict numbers in the C locale: the whole string, no sign for unsigned, no blanks, nan/inf refused. false
+ * on error. */
 bool dn_parse_u64(const char *s, uint64_t *v);
 bool dn_parse_i64(const char *s, int64_t *v);
 bool dn_parse_double(const char *s, double *v);
@@ -53,20 +60,31 @@ DN_MUST_USE dn_status dn_parse_list(const char *what, const char *s, uint64_t **
 
 /* Options that every program has. */
 typedef struct {
-    uint64_t threads; /* 0 until dn_common_finish(): then SLURM_CPUS_PER_TASK, else the CPUs this process may use */
+    uint64_t threads; /* 0 until dn_common_finish(): then SLURM_CPUS_PER_TASK, else the CPUs this process may
+                         use */
     uint64_t memory;  /* bytes */
     bool quiet, verbose, help, version, force;
 } dn_common;
-#define DN_COMMON_DEFAULT {.memory = (uint64_t)1 << 30}
-#define DN_COMMON_OPTS(c)                                                                                              \
-    {DN_OPT_GROUP, "Common", 0, NULL, NULL, 0, 0, NULL, NULL},                                                         \
-        {DN_OPT_U64, "threads", '@', &(c).threads, "N", 1, 1024, "worker threads (default: SLURM_CPUS_PER_TASK, else the CPUs this process may use)", NULL}, \
-        {DN_OPT_BYTES, "memory", 0, &(c).memory, "SIZE", 0, 0, "bound on working memory", NULL},                      \
-        {DN_OPT_FLAG, "force", 'f', &(c).force, NULL, 0, 0, "replace an existing output", NULL},                      \
-        {DN_OPT_FLAG, "quiet", 'q', &(c).quiet, NULL, 0, 0, "only warnings and errors on stderr", NULL},              \
-        {DN_OPT_FLAG, "verbose", 'v', &(c).verbose, NULL, 0, 0, "more detail on stderr", NULL},                       \
-        {DN_OPT_FLAG, "help", 'h', &(c).help, NULL, 0, 0, "print this help and exit", NULL},                          \
-        {DN_OPT_FLAG, "version", 'V', &(c).version, NULL, 0, 0, "print version, build and libraries and exit", NULL}
+#define DN_COMMON_DEFAULT                                                                                    \
+    {                                                                                                        \
+        .memory = (uint64_t)1 << 30                                                                          \
+    }
+#define DN_COMMON_OPTS(c)                                                                                    \
+    {DN_OPT_GROUP, "Common", 0, NULL, NULL, 0, 0, NULL, NULL},                                               \
+        {DN_OPT_U64, "threads",                                                                              \
+         '@',        &(c).threads,                                                                           \
+         "N",        1,                                                                                      \
+         1024,       "worker threads (default: SLURM_CPUS_PER_TASK, else the CPUs this process may use)",    \
+         NULL},                                                                                              \
+        {DN_OPT_BYTES, "memory", 0, &(c).memory, "SIZE", 0, 0, "bound on working memory", NULL},             \
+        {DN_OPT_FLAG, "force", 'f', &(c).force, NULL, 0, 0, "replace an existing output", NULL},             \
+        {DN_OPT_FLAG, "quiet", 'q', &(c).quiet, NULL, 0, 0, "only warnings and errors on stderr", NULL},     \
+        {DN_OPT_FLAG, "verbose", 'v', &(c).verbose, NULL, 0, 0, "more detail on stderr", NULL},              \
+        {DN_OPT_FLAG, "help", 'h', &(c).help, NULL, 0, 0, "print this help and exit", NULL},                 \
+    {                                                                                                        \
+        DN_OPT_FLAG, "version", 'V', &(c).version, NULL, 0, 0,                                               \
+            "print version, build and libraries and exit", NULL                                              \
+    }
 /* Fills threads; DN_EUSAGE when SLURM_CPUS_PER_TASK is set and is not a number. */
 DN_MUST_USE dn_status dn_common_finish(dn_common *c, dn_err *err);
 

@@ -12,8 +12,8 @@ struct dn_pool {
     pthread_t *threads;
     pthread_mutex_t lock;
     pthread_cond_t wake, idle;
-    uint64_t round;  /* grows by one per dn_pool_run */
-    size_t working;  /* helpers still busy in this round */
+    uint64_t round; /* grows by one per dn_pool_run */
+    size_t working; /* helpers still busy in this round */
     bool quit;
     void (*fn)(void *, size_t, size_t);
     void *ctx;
@@ -76,13 +76,15 @@ dn_status dn_pool_new(dn_pool **out, size_t n_threads, dn_err *err)
         if (!h) break;
         *h = (struct helper){p, i};
         rc = pthread_create(&p->threads[p->n_started], NULL, helper_main, h);
-        if (rc != 0) free(h);
-        else p->n_started++;
+        if (rc != 0)
+            free(h);
+        else
+            p->n_started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (p->n_started + 1 != p->n_threads) {
-        DN_TRY(dn_fail(err, DN_ENOMEM, "cannot start %zu threads (%s): give a smaller --threads", p->n_threads,
-                       rc ? strerror(rc) : "out of memory"));
+        DN_TRY(dn_fail(err, DN_ENOMEM, "cannot start %zu threads (%s): give a smaller --threads",
+                       p->n_threads, rc ? strerror(rc) : "out of memory"));
     }
     *out = p;
     p = NULL;

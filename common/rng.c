@@ -1,4 +1,5 @@
-/* rng.c: MT19937 (Matsumoto and Nishimura 1998) with PyTorch's and NumPy's ways of drawing from it (see rng.h). */
+/* rng.c: MT19937 (Matsumoto and Nishimura 1998) with PyTorch's and NumPy's ways of drawing from it (see
+ * rng.h). */
 #include "rng.h"
 
 enum { MT_N = 624, MT_M = 397 };
@@ -86,8 +87,10 @@ uint64_t dn_rng_np_interval(dn_rng *r, uint64_t max)
     if (max == 0) return 0;
     uint64_t mask = UINT64_MAX >> __builtin_clzll(max), v;
     do {
-        if (max <= UINT32_MAX) v = dn_rng_u32(r) & mask;
-        else v = dn_rng_u64(r) & mask;
+        if (max <= UINT32_MAX)
+            v = dn_rng_u32(r) & mask;
+        else
+            v = dn_rng_u64(r) & mask;
     } while (v > max);
     return v;
 }

@@ -1,5 +1,6 @@
-/* rng.h: the generators that upstream draws from, draw for draw (DESIGN section 3, "Same numbers as upstream").
- * One core, MT19937; on it PyTorch's CPU draws (dn_rng_*) and NumPy's legacy ones (dn_rng_np_*). */
+/* rng.h: the generators that upstream draws from, draw for draw (DESIGN section 3, "Same numbers as
+ * upstream"). One core, MT19937; on it PyTorch's CPU draws (dn_rng_*) and NumPy's legacy ones (dn_rng_np_*).
+ */
 #ifndef DN_RNG_H
 #define DN_RNG_H
 
@@ -18,14 +19,16 @@ uint32_t dn_rng_u32(dn_rng *r);
 uint64_t dn_rng_u64(dn_rng *r);
 /* torch random_() for int64: 64-bit & (2^63 - 1). */
 int64_t dn_rng_int64(dn_rng *r);
-/* torch uniform_(a, b) in float: (u32 & (2^24 - 1)) * 2^-24 * (b - a) + a, n numbers in order. out NULL: only draws. */
+/* torch uniform_(a, b) in float: (u32 & (2^24 - 1)) * 2^-24 * (b - a) + a, n numbers in order. out NULL: only
+ * draws. */
 void dn_rng_uniform(dn_rng *r, float a, float b, float *out, uint64_t n);
 /* torch bernoulli_(p) without MKL: keep[i] = (64-bit & (2^53 - 1)) * 2^-53 < p, n draws in order. */
 void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n);
 /* torch.randperm(n): for i in 0..n-2 swap r[i] with r[i + u32 mod (n - i)]. (n - 1 draws.) */
 void dn_rng_permutation(dn_rng *r, uint64_t n, uint64_t *out);
 
-/* numpy.random.RandomState: random() with 53 bits; integer in [0, max] by masked rejection; shuffle from the end. */
+/* numpy.random.RandomState: random() with 53 bits; integer in [0, max] by masked rejection; shuffle from the
+ * end. */
 double dn_rng_np_random(dn_rng *r);
 uint64_t dn_rng_np_interval(dn_rng *r, uint64_t max);
 void dn_rng_np_shuffle(dn_rng *r, uint64_t *v, uint64_t n);

@@ -137,7 +137,7 @@ struct dn_map {
         const char *key;
         uint64_t hash, value;
         size_t len;
-    } *slots;
+    } * slots;
     uint64_t n_slots, used;
 };
 

@@ -32,8 +32,8 @@ void dn_people_free(dn_people *p);
 bool dn_people_equal(const dn_people *a, const dn_people *b);
 
 /* SNPs in file order; id has n strings. chrom, a1, a2 have n strings or none (n == 0: not known);
- * pos has n entries or is NULL. chrom is as written in the file; compare with dn_chrom_code(). a1 is .bim column 5,
- * the allele that dosages count. */
+ * pos has n entries or is NULL. chrom is as written in the file; compare with dn_chrom_code(). a1 is .bim
+ * column 5, the allele that dosages count. */
 typedef struct {
     dn_strs id, chrom, a1, a2;
     int64_t *pos;
@@ -47,20 +47,22 @@ static inline bool dn_snps_have_pos(const dn_snps *s)
 {
     return s->pos && s->chrom.n == s->id.n && s->id.n > 0;
 }
-/* Fingerprint of IDs and, if present, upper-cased alleles: two models or files with the same SNP list agree in it.
- * Positions and chromosome names are left out: they change with the genome build and with spelling. */
+/* Fingerprint of IDs and, if present, upper-cased alleles: two models or files with the same SNP list agree
+ * in it. Positions and chromosome names are left out: they change with the genome build and with spelling. */
 uint64_t dn_snps_hash(const dn_snps *s);
 
-/* Chromosome name -> number: "1" "01" "chr1" "CHR1" -> 1; X 23, Y 24, XY/PAR1/PAR2 25, MT/M 26; 1..26 by number;
- * 0 (unplaced), unknown names (scaffold_3, chrUn_1) and the empty name -> 0. */
+/* Chromosome name -> number: "1" "01" "chr1" "CHR1" -> 1; X 23, Y 24, XY/PAR1/PAR2 25, MT/M 26; 1..26 by
+ * number; 0 (unplaced), unknown names (scaffold_3, chrUn_1) and the empty name -> 0. */
 int dn_chrom_code(const char *name);
 
 /* A set of byte strings -> index (first one added wins). Keys are not copied: they must outlive the map and
  * not move (fill a dn_strs first, then map it). */
 typedef struct dn_map dn_map;
 DN_MUST_USE dn_status dn_map_new(dn_map **out, uint64_t expected, dn_err *err);
-/* Adds key (len bytes). *prev = index already stored under the key, or UINT64_MAX when it was new and value was stored. */
-DN_MUST_USE dn_status dn_map_add(dn_map *m, const char *key, size_t len, uint64_t value, uint64_t *prev, dn_err *err);
+/* Adds key (len bytes). *prev = index already stored under the key, or UINT64_MAX when it was new and value
+ * was stored. */
+DN_MUST_USE dn_status dn_map_add(dn_map *m, const char *key, size_t len, uint64_t value, uint64_t *prev,
+                                 dn_err *err);
 uint64_t dn_map_get(const dn_map *m, const char *key, size_t len); /* UINT64_MAX: not there */
 void dn_map_free(dn_map *m);
 

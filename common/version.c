@@ -1,4 +1,5 @@
-/* version.c: what --version says. Apart from log.c because it is the one place that asks every library its version. */
+/* version.c: what --version says. Apart from log.c because it is the one place that asks every library its
+ * version. */
 #include "log.h"
 
 #include <stdio.h>
@@ -29,8 +30,9 @@ void dn_print_version(void)
     printf("compiler: gcc %s\n", __VERSION__);
 #endif
     printf("instruction set: %s\n", dn_isa_name(dn_isa_get()));
-    printf("libraries: HDF5 %s, zstd %s, libzip %s, libyaml %s, xxHash %u.%u.%u\n", h5, ZSTD_versionString(), zip_libzip_version(),
-           yaml_get_version_string(), XXH_versionNumber() / 10000, XXH_versionNumber() / 100 % 100, XXH_versionNumber() % 100);
+    printf("libraries: HDF5 %s, zstd %s, libzip %s, libyaml %s, xxHash %u.%u.%u\n", h5, ZSTD_versionString(),
+           zip_libzip_version(), yaml_get_version_string(), XXH_versionNumber() / 10000,
+           XXH_versionNumber() / 100 % 100, XXH_versionNumber() % 100);
     printf("BLAS: %s\n", openblas_get_config ? openblas_get_config() : DN_BLAS_NAME);
     printf("CUDA: not in this version\n");
 }

@@ -1,11 +1,13 @@
 /* dnsim: simulates a structured panel and a cohort drawn from the same populations, as PLINK filesets.
  *
- * Model: populations are leaves of a two-level tree. At each SNP an ancestral frequency p ~ U(0.05, 0.95) drifts to each
- * region and from there to each population by Balding and Nichols (1995): p' ~ Beta(p(1-F)/F, (1-p)(1-F)/F), F = Fst of
- * that branch. Genotypes are binomial(2, p') (Hardy-Weinberg). Everything follows from --seed and the SNP's number.
+ * Model: populations are leaves of a two-level tree. At each SNP an ancestral frequency p ~ U(0.05, 0.95)
+ * drifts to each region and from there to each population by Balding and Nichols (1995): p' ~ Beta(p(1-F)/F,
+ * (1-p)(1-F)/F), F = Fst of that branch. Genotypes are binomial(2, p') (Hardy-Weinberg). Everything follows
+ * from --seed and the SNP's number.
  *
- * The cohort holds new people and is made awkward on purpose: a share of SNPs has A1/A2 the other way round (genotypes
- * recoded with them, as plink1.9 --make-bed does), a share is on the other strand, a share is absent, calls are missing.
+ * The cohort holds new people and is made awkward on purpose: a share of SNPs has A1/A2 the other way round
+ * (genotypes recoded with them, as plink1.9 --make-bed does), a share is on the other strand, a share is
+ * absent, calls are missing.
  */
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +94,8 @@ static char complement(char c)
 
 static snp_facts facts_of(const options *o, uint64_t snp)
 {
-    static const char pairs[][3] = {"AG", "GA", "CT", "TC", "AC", "CA", "GT", "TG"}, palindromes[][3] = {"AT", "CG"};
+    static const char pairs[][3] = {"AG", "GA", "CT", "TC", "AC", "CA", "GT", "TG"},
+                      palindromes[][3] = {"AT", "CG"};
     uint64_t s = (o->seed ^ 0x5bd1e995) * 0x100000001B3u + snp * 2;
     snp_facts f;
     const char *pair = unit(&s) < 0.08 ? palindromes[next64(&s) % 2] : pairs[next64(&s) % 8];
@@ -109,7 +112,8 @@ static snp_facts facts_of(const options *o, uint64_t snp)
 
 /* Person i belongs to population i mod n_pops: equal classes, mixed order.
  * Per population: a 16-bit draw below t[0] is dosage 0, below t[1] dosage 1, else 2. */
-static void fill_row(const options *o, uint64_t snp, const double *freq, uint64_t n, uint64_t stream, bool swap, uint8_t *row)
+static void fill_row(const options *o, uint64_t snp, const double *freq, uint64_t n, uint64_t stream,
+                     bool swap, uint8_t *row)
 {
     uint32_t t[MAX_POPS][2];
     for (uint64_t k = 0; k < o->n_pops; k++) {
@@ -117,7 +121,8 @@ static void fill_row(const options *o, uint64_t snp, const double *freq, uint64_
         t[k][0] = (uint32_t)((1 - p) * (1 - p) * 65536);
         t[k][1] = t[k][0] + (uint32_t)(2 * p * (1 - p) * 65536);
     }
-    static const uint8_t code_same[4] = {3, 2, 0, 1}, code_swap[4] = {0, 2, 3, 1}; /* dosage 0, 1, 2, missing -> .bed */
+    static const uint8_t code_same[4] = {3, 2, 0, 1},
+                         code_swap[4] = {0, 2, 3, 1}; /* dosage 0, 1, 2, missing -> .bed */
     const uint8_t *code = swap ? code_swap : code_same;
     uint32_t lost = (uint32_t)(o->missing * 65536);
     uint64_t s = (o->seed + stream * 0x632BE5ABu) * 0x100000001B3u + snp * 3 + 7, bits = 0, k = 0;
@@ -149,7 +154,8 @@ static dn_status write_people(const options *o, char who, uint64_t n, dn_out *fa
     for (uint64_t i = 0; i < n; i++) {
         unsigned long long id = i + 1;
         pop_name(o, i % o->n_pops, pop);
-        DN_TRY(dn_out_printf(fam, err, "%c%06llu\t%c%06llu\t0\t0\t%d\t-9\n", who, id, who, id, (int)(i / o->n_pops % 2) + 1));
+        DN_TRY(dn_out_printf(fam, err, "%c%06llu\t%c%06llu\t0\t0\t%d\t-9\n", who, id, who, id,
+                             (int)(i / o->n_pops % 2) + 1));
         DN_TRY(dn_out_printf(lab, err, "%c%06llu\t%s\n", who, id, pop));
     }
     status = DN_OK;
@@ -191,8 +197,8 @@ static dn_status write_set(const options *o, const char *prefix, uint64_t n, boo
     DN_TRY(dn_out_commit(&bim, err));
     DN_TRY(dn_out_commit(&fam, err));
     DN_TRY(dn_out_commit(&lab, err));
-    dn_info("%s: %llu people x %llu SNPs, %llu populations", prefix, (unsigned long long)n, (unsigned long long)kept,
-            (unsigned long long)o->n_pops);
+    dn_info("%s: %llu people x %llu SNPs, %llu populations", prefix, (unsigned long long)n,
+            (unsigned long long)kept, (unsigned long long)o->n_pops);
     status = DN_OK;
 done:
     dn_progress_end();
@@ -206,7 +212,8 @@ done:
 
 static dn_status check(const options *o, const dn_strs *operands, dn_err *err)
 {
-    if (operands->n) return dn_fail(err, DN_EUSAGE, "unexpected argument \"%s\" (see --help)", dn_strs_get(operands, 0));
+    if (operands->n)
+        return dn_fail(err, DN_EUSAGE, "unexpected argument \"%s\" (see --help)", dn_strs_get(operands, 0));
     if (!o->out) return dn_fail(err, DN_EUSAGE, "give a prefix for the filesets: -o PREFIX");
     if (strlen(o->out) > 3000) return dn_fail(err, DN_EUSAGE, "the output prefix is too long");
     if (o->n_regions > o->n_pops) return dn_fail(err, DN_EUSAGE, "--regions must not be more than --pops");
@@ -224,17 +231,22 @@ int main(int argc, char **argv)
                  .fst_region = 0.1,
                  .fst_pop = 0.03};
     const dn_opt opts[] = {
-        {DN_OPT_STR, "out", 'o', &o.out, "PREFIX", 0, 0, "panel PREFIX.bed/.bim/.fam/.labels.tsv; cohort PREFIX_cohort.*", NULL},
+        {DN_OPT_STR, "out", 'o', &o.out, "PREFIX", 0, 0,
+         "panel PREFIX.bed/.bim/.fam/.labels.tsv; cohort PREFIX_cohort.*", NULL},
         {DN_OPT_U64, "people", 'n', &o.n_people, "N", 1, 4e6, "people of the panel", NULL},
-        {DN_OPT_U64, "cohort", 0, &o.n_cohort, "N", 0, 4e6, "people of the cohort (none is made when 0)", NULL},
+        {DN_OPT_U64, "cohort", 0, &o.n_cohort, "N", 0, 4e6, "people of the cohort (none is made when 0)",
+         NULL},
         {DN_OPT_U64, "snps", 'm', &o.n_snps, "M", 1, 1e8, "SNPs", NULL},
         {DN_OPT_U64, "pops", 'k', &o.n_pops, "K", 1, MAX_POPS, "populations", NULL},
         {DN_OPT_U64, "regions", 0, &o.n_regions, "R", 1, 26, "regions that the populations belong to", NULL},
         {DN_OPT_U64, "seed", 's', &o.seed, "S", 0, 4294967295.0, "seed", NULL},
-        {DN_OPT_DOUBLE, "fst-region", 0, &o.fst_region, "F", 0.0001, 0.9, "drift from the ancestors to a region", NULL},
-        {DN_OPT_DOUBLE, "fst-pop", 0, &o.fst_pop, "F", 0.0001, 0.9, "drift from a region to a population", NULL},
+        {DN_OPT_DOUBLE, "fst-region", 0, &o.fst_region, "F", 0.0001, 0.9,
+         "drift from the ancestors to a region", NULL},
+        {DN_OPT_DOUBLE, "fst-pop", 0, &o.fst_pop, "F", 0.0001, 0.9, "drift from a region to a population",
+         NULL},
         {DN_OPT_DOUBLE, "missing", 0, &o.missing, "P", 0, 0.99, "share of missing calls", NULL},
-        {DN_OPT_DOUBLE, "swap", 0, &o.swap, "P", 0, 1, "cohort: share of SNPs with A1 and A2 the other way round", NULL},
+        {DN_OPT_DOUBLE, "swap", 0, &o.swap, "P", 0, 1,
+         "cohort: share of SNPs with A1 and A2 the other way round", NULL},
         {DN_OPT_DOUBLE, "flip", 0, &o.flip, "P", 0, 1, "cohort: share of SNPs on the other strand", NULL},
         {DN_OPT_DOUBLE, "drop", 0, &o.drop, "P", 0, 0.99, "cohort: share of SNPs that are absent", NULL},
         DN_COMMON_OPTS(o.common),
@@ -247,7 +259,8 @@ int main(int argc, char **argv)
     DN_TRY(dn_opt_parse(argc, argv, opts, N, &operands, &err));
     if (o.common.help) {
         dn_opt_help(stdout, "dnsim -o PREFIX [options]",
-                    "Simulates a structured panel and a cohort (Balding-Nichols) for tests and demos.", opts, N, "");
+                    "Simulates a structured panel and a cohort (Balding-Nichols) for tests and demos.", opts,
+                    N, "");
         goto done;
     }
     dn_log_level(o.common.quiet, o.common.verbose);

@@ -26,7 +26,8 @@ static void numbers(void)
     CHECK(dn_parse_bytes("512MiB", &u) && u == (uint64_t)512 << 20);
     CHECK(dn_parse_bytes("1.5K", &u) && u == 1536);
     CHECK(dn_parse_bytes("77", &u) && u == 77);
-    CHECK(!dn_parse_bytes("", &u) && !dn_parse_bytes("G", &u) && !dn_parse_bytes("1X", &u) && !dn_parse_bytes("99999999999999T", &u));
+    CHECK(!dn_parse_bytes("", &u) && !dn_parse_bytes("G", &u) && !dn_parse_bytes("1X", &u) &&
+          !dn_parse_bytes("99999999999999T", &u));
     CHECK(dn_parse_range("1:10", &a, &b) && a == 0 && b == 10);
     CHECK(!dn_parse_range("0:10", &a, &b) && !dn_parse_range("5:4", &a, &b) && !dn_parse_range("5", &a, &b));
     uint64_t *v = NULL;
@@ -58,13 +59,16 @@ static void options(void)
         {DN_OPT_BYTES, "memory", 0, &mem, "SIZE", 0, 0, "memory", NULL},
     };
     enum { N = sizeof opts / sizeof opts[0] };
-    char *good[] = {"p", "-fz5", "-ox", "--epochs=9", "--by", "pos", "--bfile", "a", "-b", "b", "--memory", "2G", "in", "-", "--", "-x"};
+    char *good[] = {"p",  "-fz5", "-ox",      "--epochs=9", "--by", "pos", "--bfile", "a",
+                    "-b", "b",    "--memory", "2G",         "in",   "-",   "--",      "-x"};
     CHECK_OK(dn_opt_parse(16, good, opts, N, &ops, &err), &err);
-    CHECK(flag && z == 5 && z_given && strcmp(out, "x") == 0 && epochs == 9 && mode == 2 && mem == (uint64_t)2 << 30);
+    CHECK(flag && z == 5 && z_given && strcmp(out, "x") == 0 && epochs == 9 && mode == 2 &&
+          mem == (uint64_t)2 << 30);
     CHECK(list.n == 2 && strcmp(dn_strs_get(&list, 1), "b") == 0);
     CHECK(ops.n == 3 && strcmp(dn_strs_get(&ops, 1), "-") == 0 && strcmp(dn_strs_get(&ops, 2), "-x") == 0);
-    char *bad[][3] = {{"p", "--epoch", "5"}, {"p", "--epochs", "0"}, {"p", "--epochs", "x"}, {"p", "--epochs", NULL},
-                      {"p", "--by", "name"}, {"p", "--force=1", NULL}, {"p", "-k", "0"}, {"p", "--out", ""}, {"p", "--memory", "0"}};
+    char *bad[][3] = {{"p", "--epoch", "5"},   {"p", "--epochs", "0"}, {"p", "--epochs", "x"},
+                      {"p", "--epochs", NULL}, {"p", "--by", "name"},  {"p", "--force=1", NULL},
+                      {"p", "-k", "0"},        {"p", "--out", ""},     {"p", "--memory", "0"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         CHECK_MSG(dn_opt_parse(bad[i][2] ? 3 : 2, bad[i], opts, N, &ops, &err) == DN_EUSAGE, "case %zu", i);
         if (i == 0) CHECK_MSG(strstr(err.msg, "did you mean --epochs"), "%s", err.msg);
@@ -75,10 +79,14 @@ static void options(void)
 
 static void chromosomes(void)
 {
-    CHECK(dn_chrom_code("1") == 1 && dn_chrom_code("01") == 1 && dn_chrom_code("chr1") == 1 && dn_chrom_code("CHR01") == 1);
-    CHECK(dn_chrom_code("X") == 23 && dn_chrom_code("chrX") == 23 && dn_chrom_code("23") == 23 && dn_chrom_code("Y") == 24);
-    CHECK(dn_chrom_code("XY") == 25 && dn_chrom_code("PAR1") == 25 && dn_chrom_code("MT") == 26 && dn_chrom_code("chrM") == 26);
-    CHECK(dn_chrom_code("0") == 0 && dn_chrom_code("27") == 0 && dn_chrom_code("scaffold_3") == 0 && dn_chrom_code("") == 0);
+    CHECK(dn_chrom_code("1") == 1 && dn_chrom_code("01") == 1 && dn_chrom_code("chr1") == 1 &&
+          dn_chrom_code("CHR01") == 1);
+    CHECK(dn_chrom_code("X") == 23 && dn_chrom_code("chrX") == 23 && dn_chrom_code("23") == 23 &&
+          dn_chrom_code("Y") == 24);
+    CHECK(dn_chrom_code("XY") == 25 && dn_chrom_code("PAR1") == 25 && dn_chrom_code("MT") == 26 &&
+          dn_chrom_code("chrM") == 26);
+    CHECK(dn_chrom_code("0") == 0 && dn_chrom_code("27") == 0 && dn_chrom_code("scaffold_3") == 0 &&
+          dn_chrom_code("") == 0);
     CHECK(dn_chrom_code("chrUn_1") == 0 && dn_chrom_code("1_random") == 0);
 }
 
@@ -88,7 +96,8 @@ static void maps(void)
     dn_strs s = {0};
     dn_err err = {0};
     char buf[16];
-    for (int i = 0; i < 5000; i++) CHECK_OK(dn_strs_add(&s, buf, (size_t)snprintf(buf, sizeof buf, "rs%d", i), &err), &err);
+    for (int i = 0; i < 5000; i++)
+        CHECK_OK(dn_strs_add(&s, buf, (size_t)snprintf(buf, sizeof buf, "rs%d", i), &err), &err);
     CHECK_OK(dn_map_new(&m, 3, &err), &err);
     uint64_t prev;
     for (uint64_t i = 0; i < s.n; i++) {
@@ -96,7 +105,8 @@ static void maps(void)
         CHECK_OK(dn_map_add(m, k, strlen(k), i, &prev, &err), &err);
         if (prev != UINT64_MAX) CHECK(0);
     }
-    CHECK(dn_map_get(m, "rs4999", 6) == 4999 && dn_map_get(m, "rs5000", 6) == UINT64_MAX && dn_map_get(m, "", 0) == UINT64_MAX);
+    CHECK(dn_map_get(m, "rs4999", 6) == 4999 && dn_map_get(m, "rs5000", 6) == UINT64_MAX &&
+          dn_map_get(m, "", 0) == UINT64_MAX);
     CHECK(dn_map_add(m, "rs7", 3, 99, &prev, &err) == DN_OK && prev == 7 && dn_map_get(m, "rs7", 3) == 7);
     CHECK(dn_strs_max_len(&s) == 6);
     dn_map_free(m);
@@ -116,8 +126,10 @@ static void lines(void)
     CHECK_OK(dn_text_open(&t, path, &err), &err);
     CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && line && strcmp(line, "one") == 0 && len == 3);
     CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && line && len == 0);
-    CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && line && dn_split_blanks(line, f, 2) == 3 && strcmp(f[1], "words") == 0);
-    CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && line && strcmp(line, "last") == 0 && dn_text_line(t) == 4);
+    CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && line && dn_split_blanks(line, f, 2) == 3 &&
+          strcmp(f[1], "words") == 0);
+    CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && line && strcmp(line, "last") == 0 &&
+          dn_text_line(t) == 4);
     CHECK(dn_text_next(t, &line, &len, &err) == DN_OK && !line);
     dn_text_close(t);
     CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, "\x1f\x8b\x08", 3, 0) == 3);
@@ -160,8 +172,10 @@ static void pool(void)
 static void messages(void)
 {
     dn_err err = {0};
-    CHECK(dn_fail(&err, DN_EFORMAT, "bad \033[1mname") == DN_EFORMAT && strcmp(err.msg, "bad \\x1b[1mname") == 0);
-    CHECK(dn_fail_prefix(&err, "%s: ", "member 1") == DN_EFORMAT && strncmp(err.msg, "member 1: bad", 13) == 0);
+    CHECK(dn_fail(&err, DN_EFORMAT, "bad \033[1mname") == DN_EFORMAT &&
+          strcmp(err.msg, "bad \\x1b[1mname") == 0);
+    CHECK(dn_fail_prefix(&err, "%s: ", "member 1") == DN_EFORMAT &&
+          strncmp(err.msg, "member 1: bad", 13) == 0);
 }
 
 int main(void)
