@@ -5,6 +5,7 @@
 
 #include "dn.h"
 #include "io.h"
+#include "par.h"
 #include "tables.h"
 
 /* What a .gpk says about itself. Owned by whoever fills it; dn_gpk_info_free(). */
@@ -21,15 +22,26 @@ typedef struct {
     uint64_t model_snps, model_hash;
     uint64_t *place;
     uint32_t zstd_level; /* 0: rows as they are; else compressed blocks */
-    uint32_t block_rows; /* rows per compressed block */
+    uint32_t block_rows; /* rows per compressed block; 0: dn_gpk_block_rows() when writing */
 } dn_gpk_info;
 void dn_gpk_info_free(dn_gpk_info *info);
 double dn_gpk_scale(const dn_gpk_info *info); /* model_snps / n_snps; 1 when not matched */
 uint64_t dn_gpk_row_bytes(uint64_t n_snps);   /* stride: packed bytes rounded up to 64 */
+uint32_t dn_gpk_block_rows(uint64_t n_snps);  /* default for compressed blocks: about 256 KiB of rows */
+
+/* Identity of a dataset, in whatever format it lies (used by dataset.h5 too). row_hash: n_people values, each
+ * dn_gpk_row_hash() of a packed row: its ceil(n_snps/4) bytes, tail calls 3, so without the stride's padding. The result is
+ * XXH3 over info (counts, people, SNP IDs and alleles, labels, place in a model) and over row_hash; never 0. */
+uint64_t dn_gpk_row_hash(const uint8_t *row, uint64_t n_snps);
+uint64_t dn_gpk_fingerprint_of(const dn_gpk_info *info, const uint64_t *row_hash);
+/* Checks what write_start checks, and what a reader checks after parsing: counts, lengths, ranges. DN_EFORMAT names the item. */
+DN_MUST_USE dn_status dn_gpk_info_check(const dn_gpk_info *info, const char *path, dn_err *err);
 
 typedef struct dn_gpk_writer dn_gpk_writer;
 /* Writes the header at once; info is not kept. out stays the caller's. Works without seeking, so also on a pipe. */
 DN_MUST_USE dn_status dn_gpk_write_start(dn_gpk_writer **w, dn_out *out, const dn_gpk_info *info, dn_err *err);
+/* Compresses blocks on the pool's threads; the bytes written are the same. The pool must outlive the writer. */
+void dn_gpk_writer_use_pool(dn_gpk_writer *w, dn_pool *pool);
 /* n_rows rows of row_bytes each, in order. The tail of each row must be missing (3): checked. */
 DN_MUST_USE dn_status dn_gpk_write_rows(dn_gpk_writer *w, const uint8_t *rows, uint64_t n_rows, dn_err *err);
 /* Trailer; DN_EINTERNAL unless exactly n_people rows were written. Frees *w in every case. Commit `out` afterwards. */
@@ -49,6 +61,9 @@ bool dn_gpk_is_stream(const dn_gpk *g);
  * blocks and streams they are put into buf (n x row_bytes, caller's; must not be NULL then). A stream must be read in order.
  * Thread-safe for files, with a buffer each. */
 DN_MUST_USE dn_status dn_gpk_rows(dn_gpk *g, uint64_t first, uint64_t n, uint8_t *buf, const uint8_t **rows, dn_err *err);
+/* Whether row i's bytes are the ones that were written: compares with its hash in the trailer. Compressed rows and streams are
+ * always checked as they are read; rows of a raw file are used in place and only checked by this and dn_gpk_verify(). */
+bool dn_gpk_row_ok(const dn_gpk *g, uint64_t i, const uint8_t *row);
 /* Lets go of mapped pages of rows already used, so that RSS stays bounded on files larger than memory. */
 void dn_gpk_release(dn_gpk *g, uint64_t first, uint64_t n);
 /* Whole-file check: every checksum (header, sections, rows, index). For a file only. */
