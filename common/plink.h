@@ -42,7 +42,7 @@ typedef struct {
     uint64_t n_snps;
     size_t n_sets;
     dn_fileset *sets;
-} dn_plink;
+} dn_plink; /* the lines of each .bim are counted at open; its fields are checked when dn_bim_next comes to them */
 
 /* prefixes: as given by the user (--bfile, repeatable); '@' in a single one is expanded to the chromosomes 1..26, X, Y, XY, MT
  * that exist (at least one; both "chr@" spellings work as the user writes them). "x.bed" is accepted for "x". */
@@ -50,10 +50,12 @@ DN_MUST_USE dn_status dn_plink_open(dn_plink **out, const dn_strs *prefixes, dn_
 void dn_plink_close(dn_plink *p);
 
 /* One SNP's .bed row for people [person, person + n): SNP-major sets only. person % 4 == 0. buf gets ceil(n/4) bytes of
- * PLINK codes. snp is the cohort's number. Thread-safe. */
+ * PLINK codes; calls past the n-th in its last byte are missing (01), whatever the file holds there. snp is the cohort's
+ * number. Thread-safe. */
 DN_MUST_USE dn_status dn_plink_read_snp(dn_plink *p, uint64_t snp, uint64_t person, uint64_t n, uint8_t *buf, dn_err *err);
 /* The same shape of result for a sample-major set is made by transposing blocks; this reader hides the difference:
- * fills bufs[k] (each ceil(n/4) bytes) for SNPs snp[k], k < n_want, people [person, person + n). person % 4 == 0. */
+ * fills bufs[k] (each ceil(n/4) bytes) for SNPs snp[k], k < n_want, people [person, person + n). person % 4 == 0.
+ * Any order of SNPs works; increasing order is fastest (neighbours of whole rows are read by one call). */
 DN_MUST_USE dn_status dn_plink_read_block(dn_plink *p, const uint64_t *snp, size_t n_want, uint64_t person, uint64_t n,
                                           uint8_t *const *bufs, dn_err *err);
 

@@ -1,0 +1,31 @@
+# Sourced by the bats files: `load ../lib` (bats looks for lib.bash beside the test's folder).
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # status and output are set by bats' `run`
+
+PYTHON=${PYTHON:-/usr/bin/python3}
+
+# t5 PREFIX [options]: the base set of the field reports (see t5.py).
+t5() { "$PYTHON" "$TESTS/t5.py" "$@"; }
+
+# Skips the test where there is no real data (a user's clone).
+need_shared() { [ -n "$SHARED" ] || skip "no real data (../shared)"; }
+need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
+
+# expect_exit N: $status of the last `run`.
+expect_exit() {
+    [ "$status" -eq "$1" ] || { echo "exit $status, expected $1; output: $output"; return 1; }
+}
+
+# expect_text WORD...: $output holds each of them; refuse_text: none of them.
+expect_text() {
+    local w
+    for w in "$@"; do
+        [[ $output == *"$w"* ]] || { echo "output lacks '$w': $output"; return 1; }
+    done
+}
+refuse_text() {
+    local w
+    for w in "$@"; do
+        [[ $output != *"$w"* ]] || { echo "output holds '$w': $output"; return 1; }
+    done
+}
