@@ -40,7 +40,7 @@ static const struct key {
      "a number from 0 up"},
     {"learning_rate_annealing", KEY_NUMBER, offsetof(dn_config, learning_rate_annealing), 0, 0, 1e6, true,
      false, false, "a number above 0"},
-    {"nb_hidden_u_aux", KEY_LIST, offsetof(dn_config, aux), offsetof(dn_config, n_aux), 1, 0, false, false,
+    {"nb_hidden_u_aux", KEY_LIST, offsetof(dn_config, aux), offsetof(dn_config, n_aux), 0, 0, false, false,
      false, "a list of layer sizes such as [100, 100]"},
     {"nb_hidden_u_main", KEY_LIST, offsetof(dn_config, main), offsetof(dn_config, n_main), 0, 0, false, false,
      false, "a list of layer sizes such as [100], or [] for none"},

@@ -19,7 +19,7 @@ typedef struct {
     double lr_aux, lr_main;             /* >= 0 */
     double learning_rate_annealing;     /* > 0; both rates are multiplied by it after every epoch */
     double uniform_init_limit;          /* >= 0 */
-    size_t n_aux, n_main; /* layers: 1 or more auxiliary ones; 0 or more hidden ones after the fat layer */
+    size_t n_aux, n_main; /* layers: auxiliary; hidden ones after the fat layer. Either may be 0 */
     uint64_t aux[DN_MAX_LAYERS], main[DN_MAX_LAYERS]; /* units */
 } dn_config;
 

@@ -241,6 +241,14 @@ const char *dn_out_path(const dn_out *o)
     return o->path;
 }
 
+dn_status dn_out_sync(dn_out *o, dn_err *err)
+{
+    dn_status status = flush(o, err);
+    if (status != DN_OK || o->is_stdout || o->direct) return status;
+    if (fsync(o->fd) != 0) return dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path, strerror(errno));
+    return DN_OK;
+}
+
 static void out_free(dn_out *o)
 {
     if (o->fd >= 0 && !o->is_stdout) close(o->fd);

@@ -72,6 +72,8 @@ DN_MUST_USE dn_status dn_out_pwrite(dn_out *o, const void *p, size_t n, uint64_t
  * stdout. */
 const char *dn_out_tmp_path(const dn_out *o);
 const char *dn_out_path(const dn_out *o); /* the final name, "standard output" for "-" */
+/* Flushes and fsyncs what was written so far, under its temporary name: after it, commit can hardly fail. */
+DN_MUST_USE dn_status dn_out_sync(dn_out *o, dn_err *err);
 DN_MUST_USE dn_status dn_out_commit(dn_out **o,
                                     dn_err *err); /* frees *o whatever happens; on failure nothing is left */
 void dn_out_abort(dn_out **o);                    /* frees *o; NULL is fine */
