@@ -1,13 +1,9 @@
-/* gpk.c: what reading and writing .gpk share: sizes, hashes, the identity of a dataset, checks (see gpk.h).
- */
+/* gpk.c: what reading and writing .gpk share: sizes, hashes and checks (see gpk.h). */
 #include "gpk.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "geno.h"
 #include "gpk_impl.h"
@@ -40,9 +36,9 @@ uint32_t dn_gpk_block_rows(uint64_t n_snps)
     return n ? (uint32_t)n : 1;
 }
 
-uint64_t dn_gpk_row_hash(const uint8_t *row, uint64_t n_snps)
+uint64_t gpk_row_hash(const uint8_t *row, uint64_t row_bytes)
 {
-    return dn_hash(row, dn_geno_bytes(n_snps));
+    return dn_hash(row, row_bytes);
 }
 
 bool gpk_padding_ok(const uint8_t *row, uint64_t n_snps, uint64_t row_bytes)
@@ -72,49 +68,15 @@ double gpk_plain_nan(double v)
     return nan_value;
 }
 
-static uint64_t hash_targets(const double *target, uint64_t n)
+uint64_t gpk_chain(uint64_t so_far, uint64_t next)
 {
-    XXH3_state_t st;
-    XXH3_64bits_reset(&st);
-    double some[256];
-    for (uint64_t i = 0, k; i < n; i += k) {
-        k = n - i < 256 ? n - i : 256;
-        for (uint64_t t = 0; t < k; t++) some[t] = gpk_plain_nan(target[i + t]);
-        XXH3_64bits_update(&st, some, k * sizeof *some);
-    }
-    return XXH3_64bits_digest(&st);
+    uint64_t both[2] = {so_far, next};
+    return dn_hash(both, sizeof both);
 }
 
-uint64_t gpk_info_hash(const dn_gpk_info *info)
+uint64_t gpk_fingerprint(const dn_gpk_info *f, uint64_t rows_hash)
 {
-    /* One number per property, in a fixed order; 0 stands for one that is not there. */
-    uint64_t part[12] = {1, info->n_people, info->n_snps};
-    part[3] = dn_strs_hash(&info->people.fid);
-    part[4] = dn_strs_hash(&info->people.iid);
-    part[5] = dn_snps_hash(&info->snps);
-    if (info->label) {
-        part[6] = dn_strs_hash(&info->class_names);
-        part[7] = dn_hash(info->label, info->n_people * sizeof *info->label);
-    }
-    if (info->target) part[8] = hash_targets(info->target, info->n_people);
-    if (info->model_snps) {
-        part[9] = info->model_snps;
-        part[10] = info->model_hash;
-        part[11] = dn_hash(info->place, info->n_snps * sizeof *info->place);
-    }
-    return dn_hash(part, sizeof part);
-}
-
-uint64_t gpk_fingerprint(uint64_t info_hash, uint64_t rows_hash)
-{
-    uint64_t both[2] = {info_hash, rows_hash};
-    uint64_t h = dn_hash(both, sizeof both);
-    return h ? h : 1;
-}
-
-uint64_t dn_gpk_fingerprint_of(const dn_gpk_info *info, const uint64_t *row_hash)
-{
-    return gpk_fingerprint(gpk_info_hash(info), dn_hash(row_hash, info->n_people * sizeof *row_hash));
+    return dn_data_fingerprint(&f->people, &f->snps, &f->class_names, f->label, f->target, rows_hash);
 }
 
 static dn_status check_strs(const dn_strs *s, uint64_t want, const char *what, const char *path, dn_err *err)

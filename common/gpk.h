@@ -29,11 +29,6 @@ double dn_gpk_scale(const dn_gpk_info *info); /* model_snps / n_snps; 1 when not
 uint64_t dn_gpk_row_bytes(uint64_t n_snps);   /* stride: packed bytes rounded up to 64 */
 uint32_t dn_gpk_block_rows(uint64_t n_snps);  /* default for compressed blocks: about 256 KiB of rows */
 
-/* Identity of a dataset, in whatever format it lies (used by dataset.h5 too). row_hash: n_people values, each
- * dn_gpk_row_hash() of a packed row: its ceil(n_snps/4) bytes, tail calls 3, so without the stride's padding. The result is
- * XXH3 over info (counts, people, SNP IDs and alleles, labels, place in a model) and over row_hash; never 0. */
-uint64_t dn_gpk_row_hash(const uint8_t *row, uint64_t n_snps);
-uint64_t dn_gpk_fingerprint_of(const dn_gpk_info *info, const uint64_t *row_hash);
 /* Checks what write_start checks, and what a reader checks after parsing: counts, lengths, ranges. DN_EFORMAT names the item. */
 DN_MUST_USE dn_status dn_gpk_info_check(const dn_gpk_info *info, const char *path, dn_err *err);
 
@@ -53,8 +48,8 @@ typedef struct dn_gpk dn_gpk;
  * and trailer are checked when the last row has been read). */
 DN_MUST_USE dn_status dn_gpk_open(dn_gpk **out, const char *path, dn_err *err);
 const dn_gpk_info *dn_gpk_get_info(const dn_gpk *g);
-/* Identity of a dataset for splits, packages and checkpoints: what the file says (people, SNPs, labels) and holds (rows);
- * the same for raw and compressed rows. 0 for a stream that is not at its end yet. */
+/* Identity of a dataset for splits, packages and checkpoints: dn_data_fingerprint() (fingerprint.h) of what the
+ * file holds, the same for raw and compressed rows. 0 for a stream that is not at its end yet. */
 uint64_t dn_gpk_fingerprint(const dn_gpk *g);
 bool dn_gpk_is_stream(const dn_gpk *g);
 /* Rows [first, first + n): *rows points at them, stride row_bytes. For a raw file this is the mapping itself; for compressed

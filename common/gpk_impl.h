@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <zstd.h>
 
+#include "fingerprint.h"
 #include "gpk.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -50,9 +51,11 @@ _Static_assert(sizeof(gpk_section) == 24, "layout");
 /* The trailer: this, then u64 row_hash[n_people], then u64 block_offset[n_index], then the footer. */
 typedef struct {
     uint8_t magic[8];
-    uint64_t n_rows, n_index, info_hash, rows_hash, fingerprint;
+    uint64_t n_rows, n_index;
+    uint64_t head_hash; /* gpk_chain() over header and sections */
+    uint64_t rows_hash; /* XXH3 of all rows in order, row_bytes each: dn_row_hash */
 } gpk_trailer;
-_Static_assert(sizeof(gpk_trailer) == 48, "layout");
+_Static_assert(sizeof(gpk_trailer) == 40, "layout");
 
 typedef struct {
     uint64_t trailer_offset, file_size;
@@ -62,9 +65,10 @@ typedef struct {
 _Static_assert(sizeof(gpk_footer) == 32, "layout");
 
 uint64_t gpk_section_hash(const gpk_section *s, const void *payload);
-uint64_t gpk_info_hash(const dn_gpk_info *info);
-/* (info hash, hash of the row hashes) -> fingerprint. */
-uint64_t gpk_fingerprint(uint64_t info_hash, uint64_t rows_hash);
+/* Ties the trailer to header and sections: starts as the header's hash; then for each section in order. */
+uint64_t gpk_chain(uint64_t so_far, uint64_t next);
+uint64_t gpk_row_hash(const uint8_t *row, uint64_t row_bytes);
+uint64_t gpk_fingerprint(const dn_gpk_info *info, uint64_t rows_hash);
 /* NaN stands for "no label" and has many bit patterns: files and hashes hold 0x7ff8000000000000. */
 double gpk_plain_nan(double v);
 /* True when the calls and bytes past n_snps of a row are all missing (3, so 0xff). */
@@ -94,9 +98,10 @@ struct dn_gpk {
     dn_gpk_info info;
     gpk_header head;
     uint64_t n_blocks; /* 0: raw rows */
-    uint64_t info_hash, fingerprint;
-    const uint64_t *row_hash;     /* n_people, in the mapping; NULL in a stream */
-    const uint64_t *block_offset; /* n_blocks + 1, in the mapping */
+    uint64_t head_hash;
+    uint64_t rows_hash, fingerprint; /* as the trailer says */
+    const uint64_t *row_hash;        /* n_people, in the mapping; NULL in a stream */
+    const uint64_t *block_offset;    /* n_blocks + 1, in the mapping */
     /* file */
     dn_mapped map;
     pthread_mutex_t lock;
@@ -106,6 +111,7 @@ struct dn_gpk {
     int fd;
     uint64_t pos, next_row;
     uint64_t *seen_hash;   /* of the rows read so far */
+    dn_row_hash *seen_all; /* of all of them */
     uint64_t *seen_offset; /* of the blocks read so far */
     uint8_t *packed;       /* one compressed block */
     uint64_t packed_cap;

@@ -288,6 +288,7 @@ static dn_status read_section(dn_gpk *g, uint32_t *seen, dn_err *err)
     }
     DN_TRY(take(g, s.length, &p, &owned, what, err));
     if (s.hash != gpk_section_hash(&s, p)) DN_TRY(damaged(g, what, err));
+    g->head_hash = gpk_chain(g->head_hash, s.hash);
     if (s.flags & GPK_S_RESERVED) {
         DN_TRY(dn_fail(err, DN_EUNSUPPORTED,
                        "%s: %s has reserved flags 0x%x: it needs a newer dnpipe than %s", g->path, what,
@@ -305,6 +306,7 @@ static dn_status read_sections(dn_gpk *g, dn_err *err)
 {
     dn_status status;
     uint32_t seen = 0;
+    g->head_hash = g->head.hash;
     for (uint32_t i = 0; i < g->head.n_sections; i++) {
         if (g->pos + sizeof(gpk_section) > g->head.rows_offset) break;
         DN_TRY(read_section(g, &seen, err));
@@ -327,7 +329,6 @@ static dn_status read_sections(dn_gpk *g, dn_err *err)
         }
     }
     DN_TRY(dn_gpk_info_check(&g->info, g->path, err));
-    g->info_hash = gpk_info_hash(&g->info);
     status = DN_OK;
 done:
     return status;
@@ -355,7 +356,6 @@ dn_status gpk_check_trailer(dn_gpk *g, const uint8_t *t, uint64_t size, uint64_t
     }
     if (f.hash != dn_hash(t, size - sizeof f + offsetof(gpk_footer, hash)))
         return damaged(g, "the trailer", err);
-    uint64_t hash_bytes = g->info.n_people * 8;
     const char *bad = NULL;
     if (f.trailer_offset != offset)
         bad = "its own offset";
@@ -365,12 +365,8 @@ dn_status gpk_check_trailer(dn_gpk *g, const uint8_t *t, uint64_t size, uint64_t
         bad = "the number of rows";
     else if (h.n_index != (g->n_blocks ? g->n_blocks + 1 : 0))
         bad = "the number of blocks";
-    else if (h.info_hash != g->info_hash)
-        bad = "the checksum of people, SNPs and labels";
-    else if (h.rows_hash != dn_hash(t + sizeof h, hash_bytes))
-        bad = "the checksum of the rows";
-    else if (h.fingerprint != gpk_fingerprint(h.info_hash, h.rows_hash))
-        bad = "the fingerprint";
+    else if (h.head_hash != g->head_hash)
+        bad = "the checksums of header and sections";
     if (bad)
         return dn_fail(err, DN_EFORMAT, "%s: the trailer disagrees with the file about %s", g->path, bad);
     for (uint64_t i = 0; hashes && i < g->info.n_people; i++) {
@@ -380,7 +376,8 @@ dn_status gpk_check_trailer(dn_gpk *g, const uint8_t *t, uint64_t size, uint64_t
                            g->path, ULL(i + 1));
         }
     }
-    g->fingerprint = h.fingerprint;
+    g->rows_hash = h.rows_hash;
+    g->fingerprint = gpk_fingerprint(&g->info, h.rows_hash);
     return DN_OK;
 }
 
@@ -508,6 +505,7 @@ dn_status dn_gpk_open(dn_gpk **out, const char *path, dn_err *err)
     DN_TRY(read_sections(g, err));
     if (g->stream) {
         DN_TRY(dn_alloc(&g->seen_hash, g->info.n_people, 8, "row hashes", err));
+        DN_TRY(dn_row_hash_new(&g->seen_all, err));
         if (g->n_blocks) DN_TRY(dn_alloc(&g->seen_offset, g->n_blocks + 1, 8, "block index", err));
     } else {
         DN_TRY(read_trailer(g, err));
@@ -544,6 +542,7 @@ void dn_gpk_close(dn_gpk *g)
     pthread_mutex_destroy(&g->lock);
     dn_gpk_info_free(&g->info);
     free(g->seen_hash);
+    dn_row_hash_free(g->seen_all);
     free(g->seen_offset);
     free(g->packed);
     free(g->path);

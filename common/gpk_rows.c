@@ -3,7 +3,6 @@
 #include "gpk.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +22,7 @@ bool dn_gpk_row_ok(const dn_gpk *g, uint64_t i, const uint8_t *row)
 {
     const uint64_t *want = g->stream ? g->seen_hash : g->row_hash;
     return gpk_padding_ok(row, g->info.n_snps, g->head.row_bytes) &&
-           dn_gpk_row_hash(row, g->info.n_snps) == want[i];
+           gpk_row_hash(row, g->head.row_bytes) == want[i];
 }
 
 /* Which of rows [first, first + n) is damaged first: UINT64_MAX for none. */
@@ -159,6 +158,10 @@ static dn_status stream_end(dn_gpk *g, dn_err *err)
     DN_TRY(dn_alloc_aligned(&t, size, 1, "trailer", err));
     DN_TRY(gpk_stream_take(g, t, size, "the trailer", err));
     DN_TRY(gpk_check_trailer(g, t, size, offset, g->seen_hash, err));
+    if (g->rows_hash != dn_row_hash_get(g->seen_all)) {
+        g->fingerprint = 0;
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the checksum of all rows is wrong", g->path));
+    }
     if (g->n_blocks) {
         g->seen_offset[g->n_blocks] = offset;
         if (memcmp(t + sizeof(gpk_trailer) + g->info.n_people * 8, g->seen_offset, (g->n_blocks + 1) * 8) !=
@@ -237,8 +240,9 @@ static dn_status stream_rows(dn_gpk *g, uint64_t first, uint64_t n, uint8_t *buf
     for (uint64_t i = 0; i < n; i++) {
         if (!gpk_padding_ok(buf + i * stride, g->info.n_snps, stride))
             DN_TRY(bad_row(g, first + i, "its padding is wrong", err));
-        g->seen_hash[first + i] = dn_gpk_row_hash(buf + i * stride, g->info.n_snps);
+        g->seen_hash[first + i] = gpk_row_hash(buf + i * stride, stride);
     }
+    dn_row_hash_add(g->seen_all, buf, (size_t)(n * stride));
     g->next_row += n;
     status = g->next_row == g->info.n_people && !g->at_end ? stream_end(g, err) : DN_OK;
 done:
@@ -285,67 +289,90 @@ void dn_gpk_release(dn_gpk *g, uint64_t first, uint64_t n)
 
 /* ---- the whole file ---- */
 
+/* Units of rows are checked (and decompressed) a batch at a time on all threads; then the batch goes through
+ * the checksum over all rows, which has an order. */
 struct verify {
     dn_gpk *g;
-    uint64_t unit_rows;
-    atomic_ullong bad; /* lowest unit found damaged so far */
+    uint64_t unit_rows, first_unit; /* of the batch */
+    uint8_t *buf;                   /* compressed: decompressed units, side by side */
+    dn_status *status;
+    dn_err *err; /* per unit of the batch */
 };
+
+static uint64_t unit_size(const struct verify *v, uint64_t first)
+{
+    uint64_t left = v->g->info.n_people - first;
+    return left < v->unit_rows ? left : v->unit_rows;
+}
+
+static const uint8_t *raw_row(const dn_gpk *g, uint64_t row)
+{
+    return g->map.base + g->head.rows_offset + row * g->head.row_bytes;
+}
 
 static void verify_unit(void *ctx, size_t item, size_t worker)
 {
     (void)worker;
     struct verify *v = ctx;
     dn_gpk *g = v->g;
-    uint64_t first = item * v->unit_rows, n = g->info.n_people - first;
-    if (n > v->unit_rows) n = v->unit_rows;
-    bool ok;
+    uint64_t unit = v->first_unit + item, first = unit * v->unit_rows;
     if (g->n_blocks) {
-        gpk_decoder *d = NULL;
-        ok = get_decoder(g, item, &d, NULL) == DN_OK && read_block(g, d->dctx, item, d->rows, NULL) == DN_OK;
-        if (d) {
-            d->block = UINT64_MAX;
-            put_decoder(g, d);
-        }
+        gpk_decoder *d;
+        v->status[item] = get_decoder(g, UINT64_MAX, &d, &v->err[item]);
+        if (v->status[item] != DN_OK) return;
+        uint8_t *to = v->buf + item * v->unit_rows * g->head.row_bytes;
+        v->status[item] = read_block(g, d->dctx, unit, to, &v->err[item]);
+        put_decoder(g, d);
     } else {
-        ok = first_bad(g, first, n, g->map.base + g->head.rows_offset + first * g->head.row_bytes) ==
-             UINT64_MAX;
+        uint64_t bad = first_bad(g, first, unit_size(v, first), raw_row(g, first));
+        v->status[item] =
+            bad == UINT64_MAX ? DN_OK : bad_row(g, bad, "its checksum or padding is wrong", &v->err[item]);
     }
-    dn_gpk_release(g, first, n);
-    unsigned long long seen = atomic_load(&v->bad);
-    while (!ok && item < seen && !atomic_compare_exchange_weak(&v->bad, &seen, item)) continue;
 }
 
 dn_status dn_gpk_verify(dn_gpk *g, size_t threads, dn_err *err)
 {
     dn_status status;
     dn_pool *pool = NULL;
+    dn_row_hash *all = NULL;
     struct verify v = {.g = g};
+    uint64_t stride = g->head.row_bytes;
     if (g->stream) return dn_fail(err, DN_EINTERNAL, "%s: a stream is checked as it is read", g->path);
-    atomic_init(&v.bad, UINT64_MAX);
-    v.unit_rows = ((uint64_t)4 << 20) / g->head.row_bytes;
-    if (g->n_blocks)
-        v.unit_rows = g->head.block_rows;
-    else if (v.unit_rows == 0)
-        v.unit_rows = 1;
+    v.unit_rows = g->n_blocks ? g->head.block_rows : (((uint64_t)1 << 20) + stride - 1) / stride;
+    size_t batch = 2 * threads;
     DN_TRY(dn_pool_new(&pool, threads, err));
-    dn_pool_run(pool, (size_t)gpk_n_blocks(g->info.n_people, v.unit_rows), verify_unit, &v);
-    uint64_t bad = atomic_load(&v.bad);
-    if (bad != UINT64_MAX) { /* once more, alone, for the message */
-        gpk_decoder *d;
-        if (g->n_blocks) {
-            DN_TRY(get_decoder(g, bad, &d, err));
-            status = read_block(g, d->dctx, bad, d->rows, err);
-            d->block = UINT64_MAX;
-            put_decoder(g, d);
-            DN_TRY(status);
+    DN_TRY(dn_row_hash_new(&all, err));
+    DN_TRY(dn_alloc(&v.status, batch, sizeof *v.status, "check", err));
+    DN_TRY(dn_alloc(&v.err, batch, sizeof *v.err, "check", err));
+    if (g->n_blocks)
+        DN_TRY(dn_alloc_aligned(&v.buf, batch * v.unit_rows, (size_t)stride, "decompressed blocks", err));
+    uint64_t n_units = gpk_n_blocks(g->info.n_people, v.unit_rows);
+    for (; v.first_unit < n_units; v.first_unit += batch) {
+        size_t n = n_units - v.first_unit < batch ? (size_t)(n_units - v.first_unit) : batch;
+        dn_pool_run(pool, n, verify_unit, &v);
+        for (size_t i = 0; i < n; i++) {
+            if (v.status[i] != DN_OK) {
+                *err = v.err[i];
+                DN_TRY(v.status[i]);
+            }
+            uint64_t first = (v.first_unit + i) * v.unit_rows;
+            dn_row_hash_add(all, g->n_blocks ? v.buf + i * v.unit_rows * stride : raw_row(g, first),
+                            (size_t)(unit_size(&v, first) * stride));
+            dn_gpk_release(g, first, unit_size(&v, first));
         }
-        uint64_t first = bad * v.unit_rows, n = g->info.n_people - first;
-        uint64_t row = first_bad(g, first, n < v.unit_rows ? n : v.unit_rows,
-                                 g->map.base + g->head.rows_offset + first * g->head.row_bytes);
-        DN_TRY(bad_row(g, row == UINT64_MAX ? first : row, "its checksum or padding is wrong", err));
+    }
+    if (dn_row_hash_get(all) != g->rows_hash) {
+        DN_TRY(
+            dn_fail(err, DN_EFORMAT,
+                    "%s: the checksum of all rows is wrong, though each row's is right: make the file again",
+                    g->path));
     }
     status = DN_OK;
 done:
     dn_pool_free(pool);
+    dn_row_hash_free(all);
+    free(v.status);
+    free(v.err);
+    free(v.buf);
     return status;
 }

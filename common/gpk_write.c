@@ -19,8 +19,9 @@ struct dn_gpk_writer {
     uint64_t n_people, n_snps, row_bytes;
     uint64_t pos; /* bytes written so far */
     uint64_t n_rows;
-    uint64_t info_hash;
+    uint64_t head_hash;
     uint64_t *row_hash; /* n_people */
+    dn_row_hash *all_rows;
     /* Compressed rows only: rows wait in `wait` until n_slots blocks are full. */
     uint32_t level, block_rows;
     uint64_t *block_offset;
@@ -101,11 +102,13 @@ static dn_status write_head(dn_gpk_writer *w, const dn_gpk_info *info, dn_err *e
                     .zstd_level = w->level};
     memcpy(h.magic, GPK_MAGIC, 8);
     h.hash = dn_hash(&h, offsetof(gpk_header, hash));
+    w->head_hash = h.hash;
     DN_TRY(put(w, &h, sizeof h, err));
     for (size_t i = 0; i < n; i++) {
         gpk_section sec = {.flags = 0, .length = s[i].length};
         memcpy(sec.tag, s[i].tag, 4);
         sec.hash = gpk_section_hash(&sec, s[i].data);
+        w->head_hash = gpk_chain(w->head_hash, sec.hash);
         DN_TRY(put(w, &sec, sizeof sec, err));
         DN_TRY(put(w, s[i].data, s[i].length, err));
         DN_TRY(put_zeros(w, 8, err));
@@ -150,7 +153,7 @@ dn_status dn_gpk_write_start(dn_gpk_writer **wp, dn_out *out, const dn_gpk_info 
     w->n_snps = info->n_snps;
     w->row_bytes = dn_gpk_row_bytes(info->n_snps);
     w->level = info->zstd_level;
-    w->info_hash = gpk_info_hash(info);
+    DN_TRY(dn_row_hash_new(&w->all_rows, err));
     DN_TRY(dn_alloc(&w->row_hash, w->n_people, sizeof *w->row_hash, "row hashes", err));
     if (w->level) DN_TRY(start_blocks(w, info, err));
     DN_TRY(write_head(w, info, err));
@@ -256,7 +259,8 @@ dn_status dn_gpk_write_rows(dn_gpk_writer *w, const uint8_t *rows, uint64_t n_ro
             return dn_fail(err, DN_EINTERNAL, "%s: padding of row %llu is not 3", dn_out_path(w->out),
                            (unsigned long long)(w->n_rows + i) + 1);
         }
-        w->row_hash[w->n_rows + i] = dn_gpk_row_hash(row, w->n_snps);
+        w->row_hash[w->n_rows + i] = gpk_row_hash(row, w->row_bytes);
+        dn_row_hash_add(w->all_rows, row, (size_t)w->row_bytes);
     }
     w->n_rows += n_rows;
     return w->level ? put_compressed(w, rows, n_rows, err)
@@ -278,10 +282,9 @@ dn_status dn_gpk_write_end(dn_gpk_writer **wp, dn_err *err)
     if (n_index) w->block_offset[w->n_blocks] = w->pos;
     gpk_trailer head = {.n_rows = w->n_rows,
                         .n_index = n_index,
-                        .info_hash = w->info_hash,
-                        .rows_hash = dn_hash(w->row_hash, hashes)};
+                        .head_hash = w->head_hash,
+                        .rows_hash = dn_row_hash_get(w->all_rows)};
     memcpy(head.magic, GPK_TRAILER_MAGIC, 8);
-    head.fingerprint = gpk_fingerprint(head.info_hash, head.rows_hash);
     size_t body = sizeof head + hashes + index;
     gpk_footer foot = {.trailer_offset = w->pos, .file_size = w->pos + body + sizeof foot};
     memcpy(foot.magic, GPK_END_MAGIC, 8);
@@ -310,6 +313,7 @@ void dn_gpk_writer_free(dn_gpk_writer *w)
     free(w->slots);
     free(w->wait);
     free(w->block_offset);
+    dn_row_hash_free(w->all_rows);
     free(w->row_hash);
     free(w);
 }
