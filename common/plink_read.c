@@ -7,7 +7,6 @@
 #include <sys/uio.h>
 
 #include "geno.h"
-#include "geno_impl.h"
 #include "io.h"
 
 typedef unsigned long long ull;
@@ -128,7 +127,7 @@ static dn_status read_tile(dn_fileset *s, uint64_t first, uint64_t n_snps, uint6
                            uint8_t *in, uint8_t *out, dn_err *err)
 {
     const uint8_t *src[TILE_PEOPLE];
-    uint8_t map[TILE_PEOPLE];
+    static const uint8_t map[TILE_PEOPLE] = {DN_GENO_SAME};
     uint64_t bytes = dn_geno_bytes(n_snps);
     for (uint64_t i = 0; i < n; i++) {
         uint8_t *row = in + i * (TILE_SNPS / 4);
@@ -139,10 +138,18 @@ static dn_status read_tile(dn_fileset *s, uint64_t first, uint64_t n_snps, uint6
             __atomic_store_n(&s->padding_dirty, true, __ATOMIC_RELAXED);
         }
         src[i] = row;
-        map[i] = DN_GENO_RAW;
     }
     dn_geno_transpose(src, map, n, n_snps, out, TILE_PEOPLE / 4, 0);
     return DN_OK;
+}
+
+/* Dosage codes -> .bed codes: 0 -> 11, 1 -> 10, 2 -> 00, 3 -> 01. */
+static void back_to_bed(const uint8_t *row, uint64_t n_bytes, uint8_t *bed)
+{
+    for (uint64_t i = 0; i < n_bytes; i++) {
+        unsigned x = row[i];
+        bed[i] = (uint8_t)~((x & 0xAAu) | ((x ^ x >> 1) & 0x55u));
+    }
 }
 
 /* As read_snp_major. The file has people's rows: tiles of people x SNPs are read and transposed, and the SNPs
@@ -169,12 +176,7 @@ static dn_status read_sample_major(dn_fileset *s, const uint64_t *snp, size_t n_
             end = (w[last].snp & ~(uint64_t)3) + 4 < s->n_snps ? (w[last].snp & ~(uint64_t)3) + 4 : s->n_snps;
             DN_TRY(read_tile(s, first, end - first, person + from, n_tile, in, out, err));
             for (; k <= last; k++) {
-                uint8_t *to = bufs[w[k].k] + from / 4;
-                memcpy(to, out + (w[k].snp - first) * (TILE_PEOPLE / 4), dn_geno_bytes(n_tile));
-                if (n_tile % 4) { /* the transposition leaves 3; PLINK's missing is 1 */
-                    unsigned used = n_tile % 4 * 2;
-                    to[n_tile / 4] = (uint8_t)((to[n_tile / 4] & ((1u << used) - 1)) | (0x55u << used));
-                }
+                back_to_bed(out + (w[k].snp - first) * (TILE_PEOPLE / 4), dn_geno_bytes(n_tile), bufs[w[k].k] + from / 4);
             }
         }
     }
