@@ -49,6 +49,21 @@ static herr_t keep_first(unsigned n, const H5E_error2_t *e, void *ctx)
     return 0;
 }
 
+void dn_h5_forked(void)
+{
+    pthread_mutex_init(&mutex, NULL);
+}
+
+void dn_h5_set_access(hid_t fapl)
+{
+#if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7) ||                              \
+    (H5_VERS_MINOR == 12 && H5_VERS_RELEASE >= 1)
+    H5Pset_file_locking(fapl, 0, 1);
+#endif
+    /* Objects that a failure left open must not keep the file open. */
+    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+}
+
 const char *dn_h5_reason(void)
 {
     static _Thread_local char buf[512];
@@ -121,33 +136,35 @@ static void h5_free(dn_h5 *f)
     free(f);
 }
 
+hid_t dn_h5_open_file(const char *path, uint64_t *size)
+{
+    struct stat sb;
+    *size = stat(path, &sb) == 0 ? (uint64_t)sb.st_size : 0;
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    if (fapl < 0) return -1;
+    dn_h5_set_access(fapl);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+    if (file >= 0) H5Pclose(fapl); /* after a failure, closing would clear the reason */
+    return file;
+}
+
 dn_status dn_h5_open(dn_h5 **out, const char *path, dn_err *err)
 {
     dn_status status;
     dn_h5 *f = NULL;
-    hid_t fapl = -1;
     dn_kind kind;
-    struct stat sb;
     *out = NULL;
     dn_h5_enter();
     DN_TRY(dn_kind_of_file(path, &kind, err));
     if (kind != DN_KIND_HDF5) {
         DN_TRY(dn_fail(err, DN_EFORMAT, "%s should be an HDF5 file, but it is %s", path, dn_kind_name(kind)));
     }
+    DN_TRY(dn_h5_probe(path, err));
     DN_TRY(dn_alloc(&f, 1, sizeof *f, "HDF5 file", err));
     f->file = -1;
     f->path = strdup(path);
     if (!f->path) DN_TRY(dn_fail(err, DN_ENOMEM, "out of memory"));
-    if (stat(path, &sb) != 0) DN_TRY(dn_fail(err, DN_EOPEN, "cannot open %s", path));
-    f->size = (uint64_t)sb.st_size;
-    fapl = H5Pcreate(H5P_FILE_ACCESS);
-#if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7) ||                              \
-    (H5_VERS_MINOR == 12 && H5_VERS_RELEASE >= 1)
-    H5Pset_file_locking(fapl, 0, 1);
-#endif
-    /* Objects that a failure left open must not keep the file open. */
-    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
-    f->file = H5Fopen(path, H5F_ACC_RDONLY, fapl);
+    f->file = dn_h5_open_file(path, &f->size);
     if (f->file < 0) {
         const char *why = dn_h5_reason();
         if (strstr(why, "unable to lock")) {
@@ -160,7 +177,6 @@ dn_status dn_h5_open(dn_h5 **out, const char *path, dn_err *err)
     f = NULL;
     status = DN_OK;
 done:
-    if (fapl >= 0) H5Pclose(fapl);
     h5_free(f);
     dn_h5_leave();
     return status;

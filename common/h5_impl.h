@@ -18,6 +18,15 @@ struct dn_h5 {
 void dn_h5_enter(void);
 void dn_h5_leave(void);
 
+/* In a forked child: the lock that the parent held at the fork is free again. */
+void dn_h5_forked(void);
+/* No locks; closing the file closes everything in it. */
+void dn_h5_set_access(hid_t fapl);
+/* H5Fopen for reading, without locks; < 0 on failure. *size = bytes of the file. */
+hid_t dn_h5_open_file(const char *path, uint64_t *size);
+/* DN_EFORMAT when the library crashes on this file (h5_probe.c). */
+DN_MUST_USE dn_status dn_h5_probe(const char *path, dn_err *err);
+
 /* HDF5's innermost reason for its last failure, without its addresses and times; static text per thread. */
 const char *dn_h5_reason(void);
 

@@ -25,17 +25,35 @@ static H5T_conv_ret_t on_conversion(H5T_conv_except_t what, hid_t src, hid_t dst
     return H5T_CONV_UNHANDLED;
 }
 
+/* A plain machine type: 1, 2, 4 or 8 whole bytes, or an IEEE float or double. Types with odd bit fields,
+ * which a damaged file may hold, must not reach HDF5's general conversion: it writes outside its buffers on
+ * some of them. */
+static bool is_plain(hid_t type)
+{
+    size_t size = H5Tget_size(type);
+    if (H5Tget_class(type) == H5T_FLOAT) {
+        return H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F64LE) > 0 ||
+               H5Tequal(type, H5T_IEEE_F32BE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0;
+    }
+    return (size == 1 || size == 2 || size == 4 || size == 8) && H5Tget_precision(type) == 8 * size &&
+           H5Tget_offset(type) == 0 &&
+           (H5Tget_order(type) == H5T_ORDER_LE || H5Tget_order(type) == H5T_ORDER_BE || size == 1);
+}
+
 /* May `have` be read as t? Whole numbers go anywhere; real numbers only to real numbers. */
 static dn_status check_type(const dn_h5 *f, const char *name, hid_t have, dn_type t, dn_err *err)
 {
     H5T_class_t c = H5Tget_class(have);
     bool want_float = t == DN_F32 || t == DN_F64;
-    if (c == H5T_INTEGER || (c == H5T_FLOAT && want_float)) return DN_OK;
-    return dn_fail(err, DN_EFORMAT, "%s: '%s' holds %s, expected %s", f->path, name,
-                   c == H5T_FLOAT    ? "real numbers"
-                   : c == H5T_STRING ? "text"
-                   : c == H5T_ENUM   ? "an enumeration"
-                                     : "another type",
+    const char *is = c == H5T_FLOAT    ? "real numbers"
+                     : c == H5T_STRING ? "text"
+                     : c == H5T_ENUM   ? "an enumeration"
+                                       : "another type";
+    if (c == H5T_INTEGER || (c == H5T_FLOAT && want_float)) {
+        if (is_plain(have)) return DN_OK;
+        is = "numbers of an unusual format";
+    }
+    return dn_fail(err, DN_EFORMAT, "%s: '%s' holds %s, expected %s", f->path, name, is,
                    want_float ? "numbers" : "whole numbers");
 }
 

@@ -28,11 +28,7 @@ dn_status dn_h5_create(dn_h5 **out, const char *path, unsigned out_flags, dn_err
     DN_TRY(dn_out_open(&f->out, path, out_flags | DN_OUT_BINARY, err));
     fapl = H5Pcreate(H5P_FILE_ACCESS);
     fcpl = H5Pcreate(H5P_FILE_CREATE);
-#if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7) ||                              \
-    (H5_VERS_MINOR == 12 && H5_VERS_RELEASE >= 1)
-    H5Pset_file_locking(fapl, 0, 1);
-#endif
-    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+    dn_h5_set_access(fapl);
     H5Pset_obj_track_times(fcpl, 0);
     f->file = H5Fcreate(dn_out_tmp_path(f->out), H5F_ACC_TRUNC, fcpl, fapl);
     if (f->file < 0) DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", path, dn_h5_reason()));

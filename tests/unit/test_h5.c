@@ -318,7 +318,7 @@ static void damaged(void)
     }
     unsigned long long seed = 42;
     unsigned char *bad = malloc(n);
-    int rounds = getenv("H5_ROUNDS") ? atoi(getenv("H5_ROUNDS")) : 2000;
+    int rounds = getenv("H5_ROUNDS") ? atoi(getenv("H5_ROUNDS")) : 300;
     for (int i = 0; i < rounds; i++) {
         memcpy(bad, good, n);
         int k = 1 + (int)(check_rand(&seed) % 3);
