@@ -32,7 +32,7 @@ uint64_t dn_gpk_row_bytes(uint64_t n_snps)
 
 uint32_t dn_gpk_block_rows(uint64_t n_snps)
 {
-    uint64_t n = ((uint64_t)256 << 10) / dn_gpk_row_bytes(n_snps);
+    uint64_t n = ((uint64_t)64 << 10) / dn_gpk_row_bytes(n_snps);
     return n ? (uint32_t)n : 1;
 }
 

@@ -27,7 +27,7 @@ typedef struct {
 void dn_gpk_info_free(dn_gpk_info *info);
 double dn_gpk_scale(const dn_gpk_info *info); /* model_snps / n_snps; 1 when not matched */
 uint64_t dn_gpk_row_bytes(uint64_t n_snps);   /* stride: packed bytes rounded up to 64 */
-uint32_t dn_gpk_block_rows(uint64_t n_snps);  /* default for compressed blocks: about 256 KiB of rows */
+uint32_t dn_gpk_block_rows(uint64_t n_snps);  /* default for compressed blocks: about 64 KiB of rows */
 
 /* Checks what write_start checks, and what a reader checks after parsing: counts, lengths, ranges. DN_EFORMAT names the item. */
 DN_MUST_USE dn_status dn_gpk_info_check(const dn_gpk_info *info, const char *path, dn_err *err);
