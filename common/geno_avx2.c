@@ -25,7 +25,8 @@ AVX2 static inline __m256i load(const uint8_t *p)
     return _mm256_loadu_si256((const void *)p);
 }
 
-/* 16x16 bytes in each 128-bit half: byte c of v[r] -> byte r of v[c]. Each round interleaves v[k] with v[k + 8]. */
+/* 16x16 bytes in each 128-bit half: byte c of v[r] -> byte r of v[c]. Each round interleaves v[k] with v[k +
+ * 8]. */
 AVX2 static inline void transpose_bytes(__m256i v[16])
 {
     __m256i w[16];
@@ -53,10 +54,13 @@ AVX2 static void tile(const uint8_t *const *src, const uint8_t *swap, uint8_t *d
     __m256i by_residue[4][GENO_TILE_SNPS / 4];
     const __m256i hi2 = _mm256_set1_epi8((char)0xCC), hi4 = _mm256_set1_epi8((char)0xF0);
     for (int g = 0; g < GENO_TILE_SNPS / 4; g++) {
-        __m256i a = load(src[4 * g]), b = load(src[4 * g + 1]), c = load(src[4 * g + 2]), d = load(src[4 * g + 3]);
+        __m256i a = load(src[4 * g]), b = load(src[4 * g + 1]), c = load(src[4 * g + 2]),
+                d = load(src[4 * g + 3]);
         __m256i s = _mm256_set1_epi8((char)swap[g]);
-        __m256i a1 = select_bits(hi2, a, _mm256_slli_epi16(b, 2)), b1 = select_bits(hi2, _mm256_srli_epi16(a, 2), b);
-        __m256i c1 = select_bits(hi2, c, _mm256_slli_epi16(d, 2)), d1 = select_bits(hi2, _mm256_srli_epi16(c, 2), d);
+        __m256i a1 = select_bits(hi2, a, _mm256_slli_epi16(b, 2)),
+                b1 = select_bits(hi2, _mm256_srli_epi16(a, 2), b);
+        __m256i c1 = select_bits(hi2, c, _mm256_slli_epi16(d, 2)),
+                d1 = select_bits(hi2, _mm256_srli_epi16(c, 2), d);
         by_residue[0][g] = recode(select_bits(hi4, a1, _mm256_slli_epi16(c1, 4)), s);
         by_residue[1][g] = recode(select_bits(hi4, b1, _mm256_slli_epi16(d1, 4)), s);
         by_residue[2][g] = recode(select_bits(hi4, _mm256_srli_epi16(a1, 4), c1), s);
@@ -74,7 +78,8 @@ AVX2 static void tile(const uint8_t *const *src, const uint8_t *swap, uint8_t *d
 
 AVX2 static void unpack(const uint8_t *row, uint64_t n_bytes, int8_t *out)
 {
-    const __m256i call = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    const __m256i call =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     const __m256i four = _mm256_set1_epi32(0x000F000F), two = _mm256_set1_epi32(0x03030303);
     uint64_t i = 0;
     for (; i + 8 <= n_bytes; i += 8) {
@@ -115,7 +120,8 @@ AVX2 static void pack(const int8_t *calls, uint64_t n_bytes, uint8_t *row, unsig
 AVX2 static uint64_t count_missing(const uint8_t *row, uint64_t n_bytes)
 {
     /* Nibbles of the mask are 0, 1, 4 or 5. */
-    const __m256i ones = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    const __m256i ones =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     const __m256i low4 = _mm256_set1_epi8(0x05);
     __m256i sum = _mm256_setzero_si256();
     uint64_t i = 0;

@@ -52,10 +52,13 @@ AVX512 static void tile(const uint8_t *const *src, const uint8_t *swap, uint8_t 
     __m512i by_residue[4][GENO_TILE_SNPS / 4];
     const __m512i hi2 = _mm512_set1_epi8((char)0xCC), hi4 = _mm512_set1_epi8((char)0xF0);
     for (int g = 0; g < GENO_TILE_SNPS / 4; g++) {
-        __m512i a = load(src[4 * g]), b = load(src[4 * g + 1]), c = load(src[4 * g + 2]), d = load(src[4 * g + 3]);
+        __m512i a = load(src[4 * g]), b = load(src[4 * g + 1]), c = load(src[4 * g + 2]),
+                d = load(src[4 * g + 3]);
         __m512i s = _mm512_set1_epi8((char)swap[g]);
-        __m512i a1 = select_bits(hi2, a, _mm512_slli_epi16(b, 2)), b1 = select_bits(hi2, _mm512_srli_epi16(a, 2), b);
-        __m512i c1 = select_bits(hi2, c, _mm512_slli_epi16(d, 2)), d1 = select_bits(hi2, _mm512_srli_epi16(c, 2), d);
+        __m512i a1 = select_bits(hi2, a, _mm512_slli_epi16(b, 2)),
+                b1 = select_bits(hi2, _mm512_srli_epi16(a, 2), b);
+        __m512i c1 = select_bits(hi2, c, _mm512_slli_epi16(d, 2)),
+                d1 = select_bits(hi2, _mm512_srli_epi16(c, 2), d);
         by_residue[0][g] = recode(select_bits(hi4, a1, _mm512_slli_epi16(c1, 4)), s);
         by_residue[1][g] = recode(select_bits(hi4, b1, _mm512_slli_epi16(d1, 4)), s);
         by_residue[2][g] = recode(select_bits(hi4, _mm512_srli_epi16(a1, 4), c1), s);
@@ -75,7 +78,8 @@ AVX512 static void tile(const uint8_t *const *src, const uint8_t *swap, uint8_t 
 
 AVX512 static void unpack(const uint8_t *row, uint64_t n_bytes, int8_t *out)
 {
-    const __m512i call = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    const __m512i call =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     const __m512i four = _mm512_set1_epi32(0x000F000F), two = _mm512_set1_epi32(0x03030303);
     uint64_t i = 0;
     for (; i + 16 <= n_bytes; i += 16) {
@@ -95,7 +99,8 @@ AVX512 static void pack(const int8_t *calls, uint64_t n_bytes, uint8_t *row, uns
         __m512i x = _mm512_loadu_si512(calls + i * 4);
         wrong = _mm512_or_si512(wrong, _mm512_add_epi8(x, _mm512_set1_epi8(1))); /* good calls + 1 are 0..3 */
         x = _mm512_and_si512(x, _mm512_set1_epi8(3));
-        x = _mm512_madd_epi16(_mm512_maddubs_epi16(x, _mm512_set1_epi16(0x0401)), _mm512_set1_epi32(0x00100001));
+        x = _mm512_madd_epi16(_mm512_maddubs_epi16(x, _mm512_set1_epi16(0x0401)),
+                              _mm512_set1_epi32(0x00100001));
         _mm_storeu_si128((void *)(row + i), _mm512_cvtepi32_epi8(x));
     }
     if (_mm512_test_epi8_mask(wrong, _mm512_set1_epi8((char)0xFC))) *bad = 1;
@@ -105,7 +110,8 @@ AVX512 static void pack(const int8_t *calls, uint64_t n_bytes, uint8_t *row, uns
 AVX512 static uint64_t count_missing(const uint8_t *row, uint64_t n_bytes)
 {
     /* Nibbles of the mask are 0, 1, 4 or 5. */
-    const __m512i ones = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    const __m512i ones =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     const __m512i low4 = _mm512_set1_epi8(0x05);
     __m512i sum = _mm512_setzero_si512();
     uint64_t i = 0;

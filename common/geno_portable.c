@@ -17,7 +17,8 @@ static inline void store(void *p, uint64_t x)
 }
 #define EACH(byte) (0x0101010101010101u * (uint64_t)(byte))
 
-/* .bed codes -> dosage codes, all 32 at once: low bit = high ^ low, high bit = not high; where swapped, high bit = low. */
+/* .bed codes -> dosage codes, all 32 at once: low bit = high ^ low, high bit = not high; where swapped, high
+ * bit = low. */
 static inline uint64_t recode(uint64_t x, uint64_t swap)
 {
     uint64_t high = (swap & x << 1) | (~swap & ~x);
@@ -43,7 +44,8 @@ static void tile(const uint8_t *const *src, const uint8_t *swap, uint8_t *dst, u
     /* by_residue[r]: byte b of word g holds SNPs 4g..4g+3 of person 4b + r. */
     uint64_t by_residue[4][GENO_TILE_SNPS / 4];
     for (unsigned g = 0; g < GENO_TILE_SNPS / 4; g++) {
-        uint64_t a = load(src[4 * g]), b = load(src[4 * g + 1]), c = load(src[4 * g + 2]), d = load(src[4 * g + 3]);
+        uint64_t a = load(src[4 * g]), b = load(src[4 * g + 1]), c = load(src[4 * g + 2]),
+                 d = load(src[4 * g + 3]);
         const uint64_t lo2 = EACH(0x33), lo4 = EACH(0x0F), s = EACH(swap[g]);
         uint64_t a1 = (a & lo2) | (b & lo2) << 2, b1 = (a >> 2 & lo2) | (b & ~lo2);
         uint64_t c1 = (c & lo2) | (d & lo2) << 2, d1 = (c >> 2 & lo2) | (d & ~lo2);
@@ -64,11 +66,11 @@ static void tile(const uint8_t *const *src, const uint8_t *swap, uint8_t *dst, u
 }
 
 /* The four calls of a byte, as int8 in memory order. */
-#define CALL(x, k)   ((uint32_t)(((x) >> (k) * 2 & 3) == 3 ? 0xFF : ((x) >> (k) * 2 & 3)) << (k) * 8)
-#define FOUR(x)      (CALL(x, 0) | CALL(x, 1) | CALL(x, 2) | CALL(x, 3))
-#define FOURS4(x)    FOUR(x), FOUR((x) + 1), FOUR((x) + 2), FOUR((x) + 3)
-#define FOURS16(x)   FOURS4(x), FOURS4((x) + 4), FOURS4((x) + 8), FOURS4((x) + 12)
-#define FOURS64(x)   FOURS16(x), FOURS16((x) + 16), FOURS16((x) + 32), FOURS16((x) + 48)
+#define CALL(x, k) ((uint32_t)(((x) >> (k)*2 & 3) == 3 ? 0xFF : ((x) >> (k)*2 & 3)) << (k)*8)
+#define FOUR(x)    (CALL(x, 0) | CALL(x, 1) | CALL(x, 2) | CALL(x, 3))
+#define FOURS4(x)  FOUR(x), FOUR((x) + 1), FOUR((x) + 2), FOUR((x) + 3)
+#define FOURS16(x) FOURS4(x), FOURS4((x) + 4), FOURS4((x) + 8), FOURS4((x) + 12)
+#define FOURS64(x) FOURS16(x), FOURS16((x) + 16), FOURS16((x) + 32), FOURS16((x) + 48)
 static const uint32_t calls_of[256] = {FOURS64(0), FOURS64(64), FOURS64(128), FOURS64(192)};
 
 static void unpack(const uint8_t *row, uint64_t n_bytes, int8_t *out)

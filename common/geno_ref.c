@@ -1,11 +1,12 @@
-/* geno_ref.c: the plain twins of the genotype kernels, call by call: what the fast ones are tested against (see geno.h). */
+/* geno_ref.c: the plain twins of the genotype kernels, call by call: what the fast ones are tested against
+ * (see geno.h). */
 #include "geno.h"
 
 /* [map][.bed code] -> dosage code. */
 static const uint8_t recode[2][4] = {{2, 3, 1, 0}, {0, 3, 1, 2}};
 
-void dn_geno_transpose_ref(const uint8_t *const *src, const uint8_t *map, uint64_t n_snps, uint64_t n_people, uint8_t *dst,
-                           uint64_t dst_stride, uint64_t dst_snp)
+void dn_geno_transpose_ref(const uint8_t *const *src, const uint8_t *map, uint64_t n_snps, uint64_t n_people,
+                           uint8_t *dst, uint64_t dst_stride, uint64_t dst_snp)
 {
     for (uint64_t i = 0; i < n_people; i++) {
         uint8_t *row = dst + i * dst_stride + dst_snp / 4;

@@ -1,5 +1,5 @@
-/* The genotype kernels of every instruction set of this CPU against their plain twins, at all small sizes and offsets,
- * between guard bytes; and the rates, printed when DN_BENCH is set. */
+/* The genotype kernels of every instruction set of this CPU against their plain twins, at all small sizes and
+ * offsets, between guard bytes; and the rates, printed when DN_BENCH is set. */
 #include "check.h"
 
 #include <time.h>
@@ -23,9 +23,10 @@ static size_t guards_broken(const uint8_t *p, size_t n)
 
 /* ---- transposition ---- */
 
-/* One size. Source rows are heap blocks of exactly ceil(n_people / 4) bytes (so that sanitizers see a read past them) at
- * an odd address; everything around the written bytes must stay as it was. */
-static void transpose_case(const dn_geno_ops *ops, uint64_t n_people, uint64_t n_snps, unsigned long long *seed)
+/* One size. Source rows are heap blocks of exactly ceil(n_people / 4) bytes (so that sanitizers see a read
+ * past them) at an odd address; everything around the written bytes must stay as it was. */
+static void transpose_case(const dn_geno_ops *ops, uint64_t n_people, uint64_t n_snps,
+                           unsigned long long *seed)
 {
     enum { MAX_SNPS = 2200 };
     static uint8_t *block[MAX_SNPS], map[MAX_SNPS];
@@ -46,7 +47,8 @@ static void transpose_case(const dn_geno_ops *ops, uint64_t n_people, uint64_t n
     dn_geno_transpose_ref(src, map, n_snps, n_people, want + PAD, stride, dst_snp);
     dn_geno_transpose_with(ops, src, map, n_snps, n_people, got + PAD, stride, dst_snp);
     bool same = memcmp(got, want, size) == 0;
-    if (!same || n_snps % 16 == 0) CHECK_MSG(same, "%llu people, %llu SNPs", (unsigned long long)n_people, (unsigned long long)n_snps);
+    if (!same || n_snps % 16 == 0)
+        CHECK_MSG(same, "%llu people, %llu SNPs", (unsigned long long)n_people, (unsigned long long)n_snps);
     for (uint64_t j = 0; j < n_snps; j++) free(block[j]);
     free(got);
     free(want);
@@ -72,7 +74,8 @@ static void transpose_all(const dn_geno_ops *ops)
     for (uint64_t n_people = 1; n_people <= 200; n_people++) {
         for (uint64_t n_snps = 1; n_snps <= 70; n_snps++) transpose_case(ops, n_people, n_snps, &seed);
     }
-    static const uint64_t people[] = {255, 256, 257, 511, 513, 1025}, snps[] = {128, 1023, 1024, 1025, 1088, 2112};
+    static const uint64_t people[] = {255, 256, 257, 511, 513, 1025},
+                          snps[] = {128, 1023, 1024, 1025, 1088, 2112};
     for (size_t i = 0; i < 6; i++) {
         for (size_t j = 0; j < 6; j++) transpose_case(ops, people[i], snps[j], &seed);
     }
@@ -103,7 +106,8 @@ static void rows(const dn_geno_ops *ops)
             uint64_t r1 = dn_geno_pack_with(ops, got + PAD + shift, n, back + PAD - shift);
             uint64_t r2 = dn_geno_pack_ref(got + PAD + shift, n, back_ref + PAD - shift);
             bad_pack += r1 != n || r2 != n || memcmp(back, back_ref, sizeof back) != 0;
-            for (uint64_t i = 0; i < n; i++) bad_pack += dn_geno_get(back + PAD - shift, i) != dn_geno_get(row, first + i);
+            for (uint64_t i = 0; i < n; i++)
+                bad_pack += dn_geno_get(back + PAD - shift, i) != dn_geno_get(row, first + i);
             bad_count += guards_broken(back, PAD - shift) != 0;
         }
         bad_count += dn_geno_count_missing_with(ops, row, n) != dn_geno_count_missing_ref(row, n);
@@ -114,7 +118,8 @@ static void rows(const dn_geno_ops *ops)
     CHECK_MSG(bad_count == 0, "%zu cases", bad_count);
     uint8_t all[512];
     memset(all, 0xFF, sizeof all);
-    CHECK(dn_geno_count_missing_with(ops, all, 2048) == 2048 && dn_geno_count_missing_with(ops, all, 2045) == 2045);
+    CHECK(dn_geno_count_missing_with(ops, all, 2048) == 2048 &&
+          dn_geno_count_missing_with(ops, all, 2045) == 2045);
 }
 
 /* Every value outside -1..2, at every place of a row, is found, and the first of two. */
@@ -155,13 +160,15 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* GB/s, best of several runs: packed bytes for transpose and count, int8 bytes for pack and unpack. Two transpositions:
- * a block that stays in cache, and 2,048 people x 65,536 SNPs (33.5 MB in and out), the shape of snpmatch's work. */
+/* GB/s, best of several runs: packed bytes for transpose and count, int8 bytes for pack and unpack. Two
+ * transpositions: a block that stays in cache, and 2,048 people x 65,536 SNPs (33.5 MB in and out), the shape
+ * of snpmatch's work. */
 static void bench(const char *name, const dn_geno_ops *ops)
 {
     enum { N = 1 << 20, SNPS = 65536, PEOPLE = 2048 };
     int8_t *calls = malloc(N);
-    uint8_t *row = malloc(N / 4), *src = malloc((size_t)SNPS * PEOPLE / 4), *dst = malloc((size_t)SNPS * PEOPLE / 4 + 64 * PEOPLE);
+    uint8_t *row = malloc(N / 4), *src = malloc((size_t)SNPS * PEOPLE / 4),
+            *dst = malloc((size_t)SNPS * PEOPLE / 4 + 64 * PEOPLE);
     const uint8_t **rows_of = malloc(SNPS * sizeof *rows_of);
     uint8_t *map = calloc(SNPS, 1);
     unsigned long long seed = 1;
@@ -184,10 +191,12 @@ static void bench(const char *name, const dn_geno_ops *ops)
         t[4] = now();
         for (int k = 0; k < 4; k++) sink += dn_geno_count_missing_with(ops, row, N);
         t[5] = now();
-        const double bytes[5] = {40 * 1024.0 * 512 / 4, (double)SNPS * PEOPLE / 4, 4.0 * N, 4.0 * N, 4.0 * N / 4};
+        const double bytes[5] = {40 * 1024.0 * 512 / 4, (double)SNPS * PEOPLE / 4, 4.0 * N, 4.0 * N,
+                                 4.0 * N / 4};
         for (int k = 0; k < 5; k++) best[k] = fmax(best[k], bytes[k] / (t[k + 1] - t[k]) * 1e-9);
     }
-    printf("%-8s transpose %.1f GB/s in cache, %.1f over 33 MB; unpack %.1f, pack %.1f GB/s of int8; count missing %.1f GB/s\n",
+    printf("%-8s transpose %.1f GB/s in cache, %.1f over 33 MB; unpack %.1f, pack %.1f GB/s of int8; count "
+           "missing %.1f GB/s\n",
            name, best[0], best[1], best[2], best[3], best[4]);
     free(calls);
     free(row);
