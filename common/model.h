@@ -52,6 +52,7 @@ typedef struct {
     bool snps_only;           /* only SNPs, alleles and freq: what snpmatch needs */
     bool no_alleles;          /* ignore dummy.bim / stored alleles */
     const char *classes_file; /* class names, one per line; NULL: the package's, or upstream's fixed list for 24 classes */
+    bool number_classes;      /* call classes without names class0, class1, ... instead of failing (DN_EUSAGE) */
     size_t threads;           /* for computing a release's fat weights */
 } dn_model_opts;
 

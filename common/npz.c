@@ -52,11 +52,13 @@ dn_status dn_npz_open(dn_npz **out, const char *path, dn_err *err)
         unsigned char head[6];
         struct stat sb;
         z->fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (z->fd < 0 || fstat(z->fd, &sb) != 0) DN_TRY(dn_fail(err, DN_EOPEN, "cannot open %s: %s", path, strerror(errno)));
+        if (z->fd < 0 || fstat(z->fd, &sb) != 0)
+            DN_TRY(dn_fail(err, DN_EOPEN, "cannot open %s: %s", path, strerror(errno)));
         z->size = (uint64_t)sb.st_size;
         ssize_t n = pread(z->fd, head, sizeof head, 0);
         if (n != (ssize_t)sizeof head || memcmp(head, magic, sizeof head) != 0) {
-            DN_TRY(dn_fail(err, DN_EFORMAT, "%s is neither .npz nor .npy: it is %s", path, dn_kind_name(kind)));
+            DN_TRY(
+                dn_fail(err, DN_EFORMAT, "%s is neither .npz nor .npy: it is %s", path, dn_kind_name(kind)));
         }
     }
     *out = z;
@@ -99,7 +101,8 @@ static dn_status absent(const dn_npz *z, const char *name, dn_err *err)
         if (n < 0) break;
         used += (size_t)n;
     }
-    return dn_fail(err, DN_EFORMAT, "%s has no array \"%s\"; it holds %s: is it the right file?", z->path, name, there);
+    return dn_fail(err, DN_EFORMAT, "%s has no array \"%s\"; it holds %s: is it the right file?", z->path,
+                   name, there);
 }
 
 /* ---- the bytes of one array ---- */
@@ -108,11 +111,13 @@ static dn_status read_bytes(dn_npy *a, void *buf, uint64_t n, dn_err *err)
 {
     dn_status status;
     if (n > a->size - a->pos) {
-        return dn_fail(err, DN_EFORMAT, "%s ends at byte %llu, %llu bytes too early: it is truncated", a->what,
-                       (unsigned long long)a->size, (unsigned long long)(n - (a->size - a->pos)));
+        return dn_fail(err, DN_EFORMAT, "%s ends at byte %llu, %llu bytes too early: it is truncated",
+                       a->what, (unsigned long long)a->size, (unsigned long long)(n - (a->size - a->pos)));
     }
-    if (a->member) status = dn_zip_member_read(a->member, buf, (size_t)n, err);
-    else status = dn_pread_full(a->z->fd, buf, (size_t)n, a->pos, a->z->path, err);
+    if (a->member)
+        status = dn_zip_member_read(a->member, buf, (size_t)n, err);
+    else
+        status = dn_pread_full(a->z->fd, buf, (size_t)n, a->pos, a->z->path, err);
     a->pos += n;
     return status;
 }
@@ -150,8 +155,10 @@ static const char *shape(const char *s, dn_npy_info *info)
         if (*s == 'L') s++; /* written by Python 2 */
         info->dim[info->ndim++] = x;
         s = skip_blanks(s);
-        if (*s == ',') s++;
-        else if (*s != ')') return NULL;
+        if (*s == ',')
+            s++;
+        else if (*s != ')')
+            return NULL;
     }
 }
 
@@ -214,8 +221,10 @@ static dn_status parse_header(const char *what, const char *text, dn_npy_info *i
             goto bad;
         }
         s = skip_blanks(s);
-        if (*s == ',') s++;
-        else if (*s != '}') goto bad;
+        if (*s == ',')
+            s++;
+        else if (*s != '}')
+            goto bad;
     }
     if (have_descr && have_order && have_shape) return DN_OK;
 bad:
@@ -228,15 +237,19 @@ static dn_status start_header(dn_npy *a, dn_err *err)
     char *text = NULL;
     uint8_t head[12];
     DN_TRY(read_bytes(a, head, 10, err));
-    if (memcmp(head, "\x93NUMPY", 6) != 0) DN_TRY(dn_fail(err, DN_EFORMAT, "%s is no .npy array: it does not begin with \\x93NUMPY", a->what));
+    if (memcmp(head, "\x93NUMPY", 6) != 0)
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s is no .npy array: it does not begin with \\x93NUMPY", a->what));
     uint32_t len = (uint32_t)head[8] | (uint32_t)head[9] << 8;
     if (head[6] == 2 || head[6] == 3) {
         DN_TRY(read_bytes(a, head + 10, 2, err));
         len |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     } else if (head[6] != 1) {
-        DN_TRY(dn_fail(err, DN_EUNSUPPORTED, "%s: .npy version %d.%d is not known here", a->what, head[6], head[7]));
+        DN_TRY(dn_fail(err, DN_EUNSUPPORTED, "%s: .npy version %d.%d is not known here", a->what, head[6],
+                       head[7]));
     }
-    if (len > MAX_HEADER) DN_TRY(dn_fail(err, DN_EFORMAT, "%s: a header of %u bytes is too long: the file is damaged", a->what, len));
+    if (len > MAX_HEADER)
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: a header of %u bytes is too long: the file is damaged", a->what,
+                       len));
     DN_TRY(dn_alloc(&text, (size_t)len + 1, 1, ".npy header", err));
     DN_TRY(read_bytes(a, text, len, err));
     DN_TRY(parse_header(a->what, text, &a->info, err));
@@ -250,7 +263,9 @@ static dn_status start_header(dn_npy *a, dn_err *err)
         ok = ok && dn_mul(n, a->info.item, &bytes) && bytes == a->size - a->pos;
     }
     if (!ok) {
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the header's shape does not fit the %llu bytes that follow it: the file is truncated or damaged",
+        DN_TRY(dn_fail(err, DN_EFORMAT,
+                       "%s: the header's shape does not fit the %llu bytes that follow it: the file is "
+                       "truncated or damaged",
                        a->what, (unsigned long long)(a->size - a->pos)));
     }
     status = DN_OK;
@@ -305,7 +320,8 @@ dn_status dn_npy_end(dn_npy **ap, dn_err *err)
     dn_npy *a = *ap;
     dn_status status = DN_OK;
     if (a->pos != a->size) {
-        status = dn_fail(err, DN_EFORMAT, "%s: %llu bytes follow the array: the file is damaged", a->what, (unsigned long long)(a->size - a->pos));
+        status = dn_fail(err, DN_EFORMAT, "%s: %llu bytes follow the array: the file is damaged", a->what,
+                         (unsigned long long)(a->size - a->pos));
     } else if (a->member) {
         status = dn_zip_member_end(a->member, err);
     }
@@ -369,9 +385,12 @@ static bool convert(const uint8_t *raw, char kind, uint32_t item, uint64_t n, dn
 
 static dn_status check_numeric(const dn_npy *a, dn_type type, dn_err *err)
 {
-    if (type != DN_F32 && type != DN_F64 && type != DN_I64) return dn_fail(err, DN_EINTERNAL, "npz: cannot convert to type %d", (int)type);
-    if (!memchr("biuf", a->info.kind, 4)) return dn_fail(err, DN_EFORMAT, "%s holds no numbers (NumPy kind %c)", a->what, a->info.kind);
-    if (type == DN_I64 && a->info.kind == 'f') return dn_fail(err, DN_EFORMAT, "%s holds fractions where whole numbers are needed", a->what);
+    if (type != DN_F32 && type != DN_F64 && type != DN_I64)
+        return dn_fail(err, DN_EINTERNAL, "npz: cannot convert to type %d", (int)type);
+    if (!memchr("biuf", a->info.kind, 4))
+        return dn_fail(err, DN_EFORMAT, "%s holds no numbers (NumPy kind %c)", a->what, a->info.kind);
+    if (type == DN_I64 && a->info.kind == 'f')
+        return dn_fail(err, DN_EFORMAT, "%s holds fractions where whole numbers are needed", a->what);
     return DN_OK;
 }
 
@@ -382,7 +401,8 @@ dn_status dn_npy_next(dn_npy *a, dn_type type, uint64_t n, void *out, dn_err *er
     uint8_t *to = out;
     dn_status status = check_numeric(a, type, err);
     if (status == DN_OK && n > a->items_left) {
-        status = dn_fail(err, DN_EFORMAT, "%s: fewer numbers than expected (%llu)", a->what, (unsigned long long)a->info.n_items);
+        status = dn_fail(err, DN_EFORMAT, "%s: fewer numbers than expected (%llu)", a->what,
+                         (unsigned long long)a->info.n_items);
     }
     bool direct = a->info.kind == 'f' && a->info.item == width;
     while (status == DN_OK && n) {
@@ -478,8 +498,10 @@ dn_status dn_npz_read_strs(dn_npz *z, const char *name, dn_strs *out, dn_npy_inf
     char text[4 * DN_MAX_ID];
     DN_TRY(dn_npy_start(&a, z, name, err));
     *info = a->info;
-    if (info->kind != 'S' && info->kind != 'U') DN_TRY(dn_fail(err, DN_EFORMAT, "%s holds no strings", a->what));
-    if (info->fortran && info->ndim > 1) DN_TRY(dn_fail(err, DN_EUNSUPPORTED, "%s: strings in Fortran order are not read", a->what));
+    if (info->kind != 'S' && info->kind != 'U')
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s holds no strings", a->what));
+    if (info->fortran && info->ndim > 1)
+        DN_TRY(dn_fail(err, DN_EUNSUPPORTED, "%s: strings in Fortran order are not read", a->what));
     for (uint64_t i = 0; i < info->n_items; i++) {
         size_t len = 0;
         DN_TRY(read_bytes(a, raw, info->item, err));
@@ -487,7 +509,8 @@ dn_status dn_npz_read_strs(dn_npz *z, const char *name, dn_strs *out, dn_npy_inf
             len = strnlen((const char *)raw, info->item);
             memcpy(text, raw, len);
         } else if (!utf8(raw, info->item / 4, text, &len)) {
-            DN_TRY(dn_fail(err, DN_EFORMAT, "%s: string %llu is not text: the file is damaged", a->what, (unsigned long long)i));
+            DN_TRY(dn_fail(err, DN_EFORMAT, "%s: string %llu is not text: the file is damaged", a->what,
+                           (unsigned long long)i));
         }
         DN_TRY(dn_strs_add(out, text, len, err));
     }
@@ -518,13 +541,17 @@ dn_status dn_npz_read_objects(dn_npz *z, const char *name, dn_npy_objects *o, dn
     *info = a->info;
     uint64_t n = a->size - a->pos;
     if (info->kind != 'O') DN_TRY(dn_fail(err, DN_EFORMAT, "%s holds numbers, not lists", a->what));
-    if (n > DN_PICKLE_MAX_BYTES) DN_TRY(dn_fail(err, DN_EFORMAT, "%s: a pickle of %llu bytes is too large", a->what, (unsigned long long)n));
+    if (n > DN_PICKLE_MAX_BYTES)
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: a pickle of %llu bytes is too large", a->what,
+                       (unsigned long long)n));
     DN_TRY(dn_alloc_aligned(&o->bytes, (size_t)n, 1, "pickle", err));
     DN_TRY(read_bytes(a, o->bytes, n, err));
     DN_TRY(dn_pickle_parse(&o->pickle, o->bytes, (size_t)n, a->what, err));
-    if (!dn_pk_get_array(o->pickle, dn_pk_root(o->pickle), &arr) || arr.dtype.kind != 'O' || arr.n_items != info->n_items ||
-        dn_pickle_used(o->pickle) != n) {
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the pickle is not the array that the header announces: the file is damaged", a->what));
+    if (!dn_pk_get_array(o->pickle, dn_pk_root(o->pickle), &arr) || arr.dtype.kind != 'O' ||
+        arr.n_items != info->n_items || dn_pickle_used(o->pickle) != n) {
+        DN_TRY(dn_fail(err, DN_EFORMAT,
+                       "%s: the pickle is not the array that the header announces: the file is damaged",
+                       a->what));
     }
     DN_TRY(dn_alloc(&o->nodes, (size_t)info->n_items, sizeof *o->nodes, "objects", err));
     for (uint64_t i = 0; i < info->n_items; i++) o->nodes[i] = dn_pk_item(o->pickle, arr.data, i);
@@ -541,7 +568,8 @@ done:
     return status;
 }
 
-dn_status dn_pk_read_ints(const dn_pickle *p, dn_pk v, const char *what, int64_t **x, uint64_t *n, dn_err *err)
+dn_status dn_pk_read_ints(const dn_pickle *p, dn_pk v, const char *what, int64_t **x, uint64_t *n,
+                          dn_err *err)
 {
     dn_status status;
     dn_pk_array arr;
@@ -556,8 +584,8 @@ dn_status dn_pk_read_ints(const dn_pickle *p, dn_pk v, const char *what, int64_t
         for (uint64_t i = 0; i < *n; i++) {
             dn_pk item = dn_pk_item(p, v, i);
             if (!dn_pk_int(p, item, &out[i])) {
-                DN_TRY(dn_fail(err, DN_EFORMAT, "%s: item %llu is %s, not a whole number", what, (unsigned long long)i,
-                               dn_pk_type_name(dn_pk_type_of(p, item))));
+                DN_TRY(dn_fail(err, DN_EFORMAT, "%s: item %llu is %s, not a whole number", what,
+                               (unsigned long long)i, dn_pk_type_name(dn_pk_type_of(p, item))));
             }
         }
     } else if (dn_pk_get_array(p, v, &arr) && arr.ndim == 1 && memchr("biu", arr.dtype.kind, 3)) {
@@ -565,9 +593,11 @@ dn_status dn_pk_read_ints(const dn_pickle *p, dn_pk v, const char *what, int64_t
         DN_TRY(dn_alloc(&out, (size_t)*n, sizeof *out, what, err));
         DN_TRY(dn_alloc(&raw, (size_t)*n, arr.dtype.item, what, err));
         DN_TRY(dn_pk_bytes(p, arr.data, 0, *n * arr.dtype.item, raw, err));
-        if (!convert(raw, arr.dtype.kind, arr.dtype.item, *n, DN_I64, out)) DN_TRY(dn_fail(err, DN_EFORMAT, "%s: an integer is too large", what));
+        if (!convert(raw, arr.dtype.kind, arr.dtype.item, *n, DN_I64, out))
+            DN_TRY(dn_fail(err, DN_EFORMAT, "%s: an integer is too large", what));
     } else {
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s is %s, not a list of whole numbers", what, dn_pk_type_name(type)));
+        DN_TRY(
+            dn_fail(err, DN_EFORMAT, "%s is %s, not a list of whole numbers", what, dn_pk_type_name(type)));
     }
     *x = out;
     out = NULL;

@@ -1,6 +1,6 @@
-/* npz.h: NumPy's .npy and .npz files. Numbers are converted as they are read; arrays of Python objects go through the
- * restricted interpreter of pickle.h. What a header claims is compared with the bytes that are there before anything is
- * allocated. Little-endian only. */
+/* npz.h: NumPy's .npy and .npz files. Numbers are converted as they are read; arrays of Python objects go
+ * through the restricted interpreter of pickle.h. What a header claims is compared with the bytes that are
+ * there before anything is allocated. Little-endian only. */
 #ifndef DN_NPZ_H
 #define DN_NPZ_H
 
@@ -19,17 +19,20 @@ typedef struct {
 } dn_npy_info;
 
 typedef struct dn_npz dn_npz;
-/* A .npz, or a single .npy (which answers to any name). DN_EFORMAT: neither, truncated or damaged. One thread at a time. */
+/* A .npz, or a single .npy (which answers to any name). DN_EFORMAT: neither, truncated or damaged. One thread
+ * at a time. */
 DN_MUST_USE dn_status dn_npz_open(dn_npz **out, const char *path, dn_err *err);
 void dn_npz_close(dn_npz *z);
 bool dn_npz_has(const dn_npz *z, const char *name);
 /* Header of array `name`. DN_EFORMAT, with the names that are there, when it is absent. */
 DN_MUST_USE dn_status dn_npz_info(dn_npz *z, const char *name, dn_npy_info *info, dn_err *err);
-/* The whole array in row-major order, converted to DN_F32, DN_F64 or DN_I64 (numbers with a fraction become DN_I64 never: DN_EFORMAT).
- * *data: info->n_items items from dn_alloc_aligned, owned by the caller. */
-DN_MUST_USE dn_status dn_npz_read(dn_npz *z, const char *name, dn_type type, void **data, dn_npy_info *info, dn_err *err);
+/* The whole array in row-major order, converted to DN_F32, DN_F64 or DN_I64 (numbers with a fraction become
+ * DN_I64 never: DN_EFORMAT). *data: info->n_items items from dn_alloc_aligned, owned by the caller. */
+DN_MUST_USE dn_status dn_npz_read(dn_npz *z, const char *name, dn_type type, void **data, dn_npy_info *info,
+                                  dn_err *err);
 /* An array of strings ('S', or 'U' as UTF-8). */
-DN_MUST_USE dn_status dn_npz_read_strs(dn_npz *z, const char *name, dn_strs *out, dn_npy_info *info, dn_err *err);
+DN_MUST_USE dn_status dn_npz_read_strs(dn_npz *z, const char *name, dn_strs *out, dn_npy_info *info,
+                                       dn_err *err);
 
 /* An array of objects: info->n_items nodes in row-major order at nodes. */
 typedef struct {
@@ -37,11 +40,13 @@ typedef struct {
     dn_pk *nodes;
     uint8_t *bytes;
 } dn_npy_objects;
-DN_MUST_USE dn_status dn_npz_read_objects(dn_npz *z, const char *name, dn_npy_objects *o, dn_npy_info *info, dn_err *err);
+DN_MUST_USE dn_status dn_npz_read_objects(dn_npz *z, const char *name, dn_npy_objects *o, dn_npy_info *info,
+                                          dn_err *err);
 void dn_npy_objects_free(dn_npy_objects *o);
-/* Whole numbers of a node of such an array: a list or tuple of integers, or a one-dimensional NumPy array of them.
- * *v from dn_alloc, owned by the caller. DN_EFORMAT for anything else, "what" naming the place. */
-DN_MUST_USE dn_status dn_pk_read_ints(const dn_pickle *p, dn_pk v, const char *what, int64_t **x, uint64_t *n, dn_err *err);
+/* Whole numbers of a node of such an array: a list or tuple of integers, or a one-dimensional NumPy array of
+ * them. *v from dn_alloc, owned by the caller. DN_EFORMAT for anything else, "what" naming the place. */
+DN_MUST_USE dn_status dn_pk_read_ints(const dn_pickle *p, dn_pk v, const char *what, int64_t **x, uint64_t *n,
+                                      dn_err *err);
 
 /* Sequential reading in the file's order, for arrays larger than memory. */
 typedef struct dn_npy dn_npy;
@@ -54,12 +59,14 @@ DN_MUST_USE dn_status dn_npy_end(dn_npy **a, dn_err *err);
 void dn_npy_free(dn_npy *a);
 
 /* ---- writing ----
- * .npz with stored members and no times in it: same arrays, same bytes. Through dn_out: whole or not at all. */
+ * .npz with stored members and no times in it: same arrays, same bytes. Through dn_out: whole or not at all.
+ */
 typedef struct dn_npz_writer dn_npz_writer;
 DN_MUST_USE dn_status dn_npz_create(dn_npz_writer **out, const char *path, unsigned out_flags, dn_err *err);
-/* Starts array `name` ("emb" becomes member emb.npy). descr: NumPy's ("<f8", "|O"); n_bytes: exactly what dn_npz_write will bring. */
-DN_MUST_USE dn_status dn_npz_start(dn_npz_writer *w, const char *name, const char *descr, int ndim, const uint64_t *dim, uint64_t n_bytes,
-                                   dn_err *err);
+/* Starts array `name` ("emb" becomes member emb.npy). descr: NumPy's ("<f8", "|O"); n_bytes: exactly what
+ * dn_npz_write will bring. */
+DN_MUST_USE dn_status dn_npz_start(dn_npz_writer *w, const char *name, const char *descr, int ndim,
+                                   const uint64_t *dim, uint64_t n_bytes, dn_err *err);
 DN_MUST_USE dn_status dn_npz_write(dn_npz_writer *w, const void *p, size_t n, dn_err *err);
 /* Frees *w in every case; on failure nothing is left. */
 DN_MUST_USE dn_status dn_npz_commit(dn_npz_writer **w, dn_err *err);

@@ -13,20 +13,74 @@ static const struct {
     uint8_t code;
     const char *name;
 } opcode_names[] = {
-    {'(', "MARK"},           {'.', "STOP"},          {'0', "POP"},          {'1', "POP_MARK"},       {'2', "DUP"},
-    {'F', "FLOAT"},          {'I', "INT"},           {'J', "BININT"},       {'K', "BININT1"},        {'L', "LONG"},
-    {'M', "BININT2"},        {'N', "NONE"},          {'P', "PERSID"},       {'Q', "BINPERSID"},      {'R', "REDUCE"},
-    {'S', "STRING"},         {'T', "BINSTRING"},     {'U', "SHORT_BINSTRING"}, {'V', "UNICODE"},     {'X', "BINUNICODE"},
-    {'a', "APPEND"},         {'b', "BUILD"},         {'c', "GLOBAL"},       {'d', "DICT"},           {'}', "EMPTY_DICT"},
-    {'e', "APPENDS"},        {'g', "GET"},           {'h', "BINGET"},       {'i', "INST"},           {'j', "LONG_BINGET"},
-    {'l', "LIST"},           {']', "EMPTY_LIST"},    {'o', "OBJ"},          {'p', "PUT"},            {'q', "BINPUT"},
-    {'r', "LONG_BINPUT"},    {'s', "SETITEM"},       {'t', "TUPLE"},        {')', "EMPTY_TUPLE"},    {'u', "SETITEMS"},
-    {'G', "BINFLOAT"},       {0x80, "PROTO"},        {0x81, "NEWOBJ"},      {0x82, "EXT1"},          {0x83, "EXT2"},
-    {0x84, "EXT4"},          {0x85, "TUPLE1"},       {0x86, "TUPLE2"},      {0x87, "TUPLE3"},        {0x88, "NEWTRUE"},
-    {0x89, "NEWFALSE"},      {0x8a, "LONG1"},        {0x8b, "LONG4"},       {'B', "BINBYTES"},       {'C', "SHORT_BINBYTES"},
-    {0x8c, "SHORT_BINUNICODE"}, {0x8d, "BINUNICODE8"}, {0x8e, "BINBYTES8"}, {0x8f, "EMPTY_SET"},     {0x90, "ADDITEMS"},
-    {0x91, "FROZENSET"},     {0x92, "NEWOBJ_EX"},    {0x93, "STACK_GLOBAL"}, {0x94, "MEMOIZE"},      {0x95, "FRAME"},
-    {0x96, "BYTEARRAY8"},    {0x97, "NEXT_BUFFER"},  {0x98, "READONLY_BUFFER"},
+    {'(', "MARK"},
+    {'.', "STOP"},
+    {'0', "POP"},
+    {'1', "POP_MARK"},
+    {'2', "DUP"},
+    {'F', "FLOAT"},
+    {'I', "INT"},
+    {'J', "BININT"},
+    {'K', "BININT1"},
+    {'L', "LONG"},
+    {'M', "BININT2"},
+    {'N', "NONE"},
+    {'P', "PERSID"},
+    {'Q', "BINPERSID"},
+    {'R', "REDUCE"},
+    {'S', "STRING"},
+    {'T', "BINSTRING"},
+    {'U', "SHORT_BINSTRING"},
+    {'V', "UNICODE"},
+    {'X', "BINUNICODE"},
+    {'a', "APPEND"},
+    {'b', "BUILD"},
+    {'c', "GLOBAL"},
+    {'d', "DICT"},
+    {'}', "EMPTY_DICT"},
+    {'e', "APPENDS"},
+    {'g', "GET"},
+    {'h', "BINGET"},
+    {'i', "INST"},
+    {'j', "LONG_BINGET"},
+    {'l', "LIST"},
+    {']', "EMPTY_LIST"},
+    {'o', "OBJ"},
+    {'p', "PUT"},
+    {'q', "BINPUT"},
+    {'r', "LONG_BINPUT"},
+    {'s', "SETITEM"},
+    {'t', "TUPLE"},
+    {')', "EMPTY_TUPLE"},
+    {'u', "SETITEMS"},
+    {'G', "BINFLOAT"},
+    {0x80, "PROTO"},
+    {0x81, "NEWOBJ"},
+    {0x82, "EXT1"},
+    {0x83, "EXT2"},
+    {0x84, "EXT4"},
+    {0x85, "TUPLE1"},
+    {0x86, "TUPLE2"},
+    {0x87, "TUPLE3"},
+    {0x88, "NEWTRUE"},
+    {0x89, "NEWFALSE"},
+    {0x8a, "LONG1"},
+    {0x8b, "LONG4"},
+    {'B', "BINBYTES"},
+    {'C', "SHORT_BINBYTES"},
+    {0x8c, "SHORT_BINUNICODE"},
+    {0x8d, "BINUNICODE8"},
+    {0x8e, "BINBYTES8"},
+    {0x8f, "EMPTY_SET"},
+    {0x90, "ADDITEMS"},
+    {0x91, "FROZENSET"},
+    {0x92, "NEWOBJ_EX"},
+    {0x93, "STACK_GLOBAL"},
+    {0x94, "MEMOIZE"},
+    {0x95, "FRAME"},
+    {0x96, "BYTEARRAY8"},
+    {0x97, "NEXT_BUFFER"},
+    {0x98, "READONLY_BUFFER"},
 };
 
 static const char *opcode_name(uint8_t code)
@@ -39,8 +93,10 @@ static const char *opcode_name(uint8_t code)
 
 const char *dn_pk_type_name(dn_pk_type t)
 {
-    static const char *const names[] = {"None", "a bool",  "an integer", "a float",         "a string",       "bytes",       "a tuple",
-                                        "a list", "a dict", "a constructor", "a torch storage", "a torch tensor", "a NumPy dtype", "a NumPy array"};
+    static const char *const names[] = {"None",          "a bool",        "an integer",      "a float",
+                                        "a string",      "bytes",         "a tuple",         "a list",
+                                        "a dict",        "a constructor", "a torch storage", "a torch tensor",
+                                        "a NumPy dtype", "a NumPy array"};
     return names[t];
 }
 
@@ -51,12 +107,14 @@ dn_status pk_fail(dn_pickle *p, dn_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return dn_fail(err, DN_EFORMAT, "%s: pickle opcode %s at byte %zu: %s", p->what, p->op_name, p->op_at, text);
+    return dn_fail(err, DN_EFORMAT, "%s: pickle opcode %s at byte %zu: %s", p->what, p->op_name, p->op_at,
+                   text);
 }
 
 dn_status pk_new(dn_pickle *p, pk_node node, dn_pk *out, dn_err *err)
 {
-    dn_status status = dn_grow(&p->node, &p->node_cap, p->n_nodes + 1, sizeof *p->node, "pickled values", err);
+    dn_status status =
+        dn_grow(&p->node, &p->node_cap, p->n_nodes + 1, sizeof *p->node, "pickled values", err);
     if (status != DN_OK) return status;
     *out = (dn_pk)p->n_nodes;
     p->node[p->n_nodes++] = node;
@@ -67,7 +125,8 @@ dn_status pk_new(dn_pickle *p, pk_node node, dn_pk *out, dn_err *err)
 
 static dn_status push(dn_pickle *p, dn_pk v, dn_err *err)
 {
-    dn_status status = dn_grow(&p->stack, &p->stack_cap, p->n_stack + 1, sizeof *p->stack, "pickle stack", err);
+    dn_status status =
+        dn_grow(&p->stack, &p->stack_cap, p->n_stack + 1, sizeof *p->stack, "pickle stack", err);
     if (status == DN_OK) p->stack[p->n_stack++] = v;
     return status;
 }
@@ -104,8 +163,8 @@ static dn_status pop_mark(dn_pickle *p, size_t *from, dn_err *err)
 static dn_status take(dn_pickle *p, uint64_t n, const uint8_t **at, dn_err *err)
 {
     if (n > p->n_in - p->pos) {
-        return pk_fail(p, err, "needs %llu bytes but %zu are left: the file is truncated or damaged", (unsigned long long)n,
-                       p->n_in - p->pos);
+        return pk_fail(p, err, "needs %llu bytes but %zu are left: the file is truncated or damaged",
+                       (unsigned long long)n, p->n_in - p->pos);
     }
     *at = p->in + p->pos;
     p->pos += (size_t)n;
@@ -115,7 +174,7 @@ static dn_status take(dn_pickle *p, uint64_t n, const uint8_t **at, dn_err *err)
 /* Little-endian unsigned integer of n <= 8 bytes. */
 static dn_status take_uint(dn_pickle *p, int n, uint64_t *x, dn_err *err)
 {
-    const uint8_t *at;
+    const uint8_t *at = NULL;
     dn_status status = take(p, (uint64_t)n, &at, err);
     *x = 0;
     for (int i = 0; status == DN_OK && i < n; i++) *x |= (uint64_t)at[i] << (8 * i);
@@ -137,7 +196,7 @@ static dn_status take_line(dn_pickle *p, const char **s, size_t *n, dn_err *err)
 static dn_status op_text(dn_pickle *p, int n_len, dn_pk_type type, dn_err *err)
 {
     uint64_t len;
-    const uint8_t *at;
+    const uint8_t *at = NULL;
     dn_status status = take_uint(p, n_len, &len, err);
     if (status == DN_OK) status = take(p, len, &at, err);
     if (status != DN_OK) return status;
@@ -161,7 +220,7 @@ static dn_status op_long1(dn_pickle *p, dn_err *err)
 
 static dn_status op_float(dn_pickle *p, dn_err *err)
 {
-    const uint8_t *at;
+    const uint8_t *at = NULL;
     dn_status status = take(p, 8, &at, err);
     if (status != DN_OK) return status;
     uint64_t bits = 0;
@@ -174,7 +233,8 @@ static dn_status op_float(dn_pickle *p, dn_err *err)
 static dn_status op_tuple(dn_pickle *p, size_t from, dn_err *err)
 {
     size_t n = p->n_stack - from;
-    dn_status status = dn_grow(&p->items, &p->items_cap, p->n_items + n, sizeof *p->items, "pickled tuples", err);
+    dn_status status =
+        dn_grow(&p->items, &p->items_cap, p->n_items + n, sizeof *p->items, "pickled tuples", err);
     if (status != DN_OK) return status;
     pk_node node = {.type = DN_PK_TUPLE};
     node.u.s.off = (uint32_t)p->n_items;
@@ -187,7 +247,8 @@ static dn_status op_tuple(dn_pickle *p, size_t from, dn_err *err)
 
 static dn_status op_tuple_n(dn_pickle *p, size_t n, dn_err *err)
 {
-    if (p->n_stack < floor_of(p) + n) return pk_fail(p, err, "fewer than %zu values on the stack: the file is damaged", n);
+    if (p->n_stack < floor_of(p) + n)
+        return pk_fail(p, err, "fewer than %zu values on the stack: the file is damaged", n);
     return op_tuple(p, p->n_stack - n, err);
 }
 
@@ -214,7 +275,9 @@ static dn_status op_extend(dn_pickle *p, size_t from, dn_pk_type type, dn_err *e
         uint64_t cap = v->cap ? v->cap : 4;
         while (cap < (uint64_t)v->n + n) cap *= 2;
         dn_pk *grown = cap <= UINT32_MAX ? realloc(v->v, (size_t)cap * sizeof *grown) : NULL;
-        if (!grown) return dn_fail(err, DN_ENOMEM, "%s: out of memory: a pickled list of %llu items", p->what, (unsigned long long)cap);
+        if (!grown)
+            return dn_fail(err, DN_ENOMEM, "%s: out of memory: a pickled list of %llu items", p->what,
+                           (unsigned long long)cap);
         v->v = grown;
         v->cap = (uint32_t)cap;
     }
@@ -229,7 +292,8 @@ static dn_status op_put(dn_pickle *p, uint64_t index, dn_err *err)
     if (p->n_stack <= floor_of(p)) return pk_fail(p, err, "nothing is on the stack: the file is damaged");
     /* Python numbers its memo from 0 upwards and spends two bytes or more on each entry. */
     if (index >= p->n_in) return pk_fail(p, err, "memo number %llu is too large", (unsigned long long)index);
-    dn_status status = dn_grow(&p->memo, &p->memo_cap, (size_t)index + 1, sizeof *p->memo, "pickle memo", err);
+    dn_status status =
+        dn_grow(&p->memo, &p->memo_cap, (size_t)index + 1, sizeof *p->memo, "pickle memo", err);
     if (status != DN_OK) return status;
     for (; p->n_memo <= index; p->n_memo++) p->memo[p->n_memo] = UINT32_MAX;
     p->memo[index] = p->stack[p->n_stack - 1];
@@ -248,9 +312,9 @@ static dn_status op_get(dn_pickle *p, uint64_t index, dn_err *err)
 static dn_status op_global(dn_pickle *p, dn_err *err)
 {
     dn_status status;
-    const char *module, *name;
-    size_t n_module, n_name;
-    dn_pk v;
+    const char *module = NULL, *name = NULL;
+    size_t n_module = 0, n_name = 0;
+    dn_pk v = 0;
     DN_TRY(take_line(p, &module, &n_module, err));
     DN_TRY(take_line(p, &name, &n_name, err));
     DN_TRY(pk_make_global(p, module, n_module, name, n_name, &v, err));
@@ -262,12 +326,13 @@ done:
 static dn_status op_stack_global(dn_pickle *p, dn_err *err)
 {
     dn_status status;
-    const char *module, *name;
-    size_t n_module, n_name;
-    dn_pk v, a, b;
+    const char *module = NULL, *name = NULL;
+    size_t n_module = 0, n_name = 0;
+    dn_pk v = 0, a = 0, b = 0;
     DN_TRY(pop(p, &b, err));
     DN_TRY(pop(p, &a, err));
-    if (!dn_pk_str(p, a, &module, &n_module) || !dn_pk_str(p, b, &name, &n_name)) DN_TRY(pk_fail(p, err, "the name is not a string"));
+    if (!dn_pk_str(p, a, &module, &n_module) || !dn_pk_str(p, b, &name, &n_name))
+        DN_TRY(pk_fail(p, err, "the name is not a string"));
     DN_TRY(pk_make_global(p, module, n_module, name, n_name, &v, err));
     status = push(p, v, err);
 done:
@@ -277,7 +342,7 @@ done:
 static dn_status op_call(dn_pickle *p, uint8_t code, dn_err *err)
 {
     dn_status status;
-    dn_pk a, b, v;
+    dn_pk a = 0, b = 0, v = 0;
     DN_TRY(pop(p, &b, err));
     if (code == 'Q') {
         DN_TRY(pk_make_persistent(p, b, &v, err));
@@ -307,20 +372,23 @@ static dn_status step(dn_pickle *p, uint8_t code, bool *stop, dn_err *err)
 {
     dn_status status = DN_OK;
     uint64_t x = 0;
-    size_t from;
+    size_t from = 0;
     switch (code) {
     case 0x80: /* PROTO */
         DN_TRY(take_uint(p, 1, &x, err));
-        if (x < 2 || x > 5) DN_TRY(pk_fail(p, err, "protocol %llu is not known here (2 to 5 are)", (unsigned long long)x));
+        if (x < 2 || x > 5)
+            DN_TRY(pk_fail(p, err, "protocol %llu is not known here (2 to 5 are)", (unsigned long long)x));
         break;
     case 0x95: /* FRAME: only a hint for buffering */
         DN_TRY(take_uint(p, 8, &x, err));
-        if (x > p->n_in - p->pos) DN_TRY(pk_fail(p, err, "needs %llu bytes but %zu are left: the file is truncated or damaged",
-                                                 (unsigned long long)x, p->n_in - p->pos));
+        if (x > p->n_in - p->pos)
+            DN_TRY(pk_fail(p, err, "needs %llu bytes but %zu are left: the file is truncated or damaged",
+                           (unsigned long long)x, p->n_in - p->pos));
         break;
     case '.':
         DN_TRY(pop(p, &p->root, err));
-        if (p->n_stack || p->n_marks) DN_TRY(pk_fail(p, err, "values are left on the stack: the file is damaged"));
+        if (p->n_stack || p->n_marks)
+            DN_TRY(pk_fail(p, err, "values are left on the stack: the file is damaged"));
         *stop = true;
         break;
     case '(': status = op_mark(p, err); break;
@@ -331,7 +399,8 @@ static dn_status step(dn_pickle *p, uint8_t code, bool *stop, dn_err *err)
     case 'M':
     case 'J':
         DN_TRY(take_uint(p, code == 'K' ? 1 : code == 'M' ? 2 : 4, &x, err));
-        status = push_new(p, (pk_node){.type = DN_PK_INT, .u.i = code == 'J' ? (int32_t)(uint32_t)x : (int64_t)x}, err);
+        status = push_new(
+            p, (pk_node){.type = DN_PK_INT, .u.i = code == 'J' ? (int32_t)(uint32_t)x : (int64_t)x}, err);
         break;
     case 0x8a: status = op_long1(p, err); break;
     case 'G': status = op_float(p, err); break;
@@ -355,7 +424,8 @@ static dn_status step(dn_pickle *p, uint8_t code, bool *stop, dn_err *err)
     case 'a':
     case 's':
         from = code == 'a' ? 1 : 2;
-        if (p->n_stack < floor_of(p) + from) DN_TRY(pk_fail(p, err, "nothing is on the stack: the file is damaged"));
+        if (p->n_stack < floor_of(p) + from)
+            DN_TRY(pk_fail(p, err, "nothing is on the stack: the file is damaged"));
         status = op_extend(p, p->n_stack - from, code == 'a' ? DN_PK_LIST : DN_PK_DICT, err);
         break;
     case 'e':
@@ -379,7 +449,9 @@ static dn_status step(dn_pickle *p, uint8_t code, bool *stop, dn_err *err)
     case 'R':
     case 'b':
     case 'Q': status = op_call(p, code, err); break;
-    default: status = pk_fail(p, err, "not among the opcodes that a model or an index list needs; it is refused, not run");
+    default:
+        status = pk_fail(p, err,
+                         "not among the opcodes that a model or an index list needs; it is refused, not run");
     }
 done:
     return status;
@@ -407,12 +479,15 @@ dn_status dn_pickle_parse(dn_pickle **out, const uint8_t *bytes, size_t n, const
     for (bool stop = false; !stop;) {
         p->op_at = p->pos;
         if (p->pos >= n) {
-            DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the pickle ends at byte %zu without STOP: the file is truncated", what, n));
+            DN_TRY(dn_fail(err, DN_EFORMAT,
+                           "%s: the pickle ends at byte %zu without STOP: the file is truncated", what, n));
         }
         uint8_t code = bytes[p->pos++];
         p->op_name = opcode_name(code);
         if (!p->op_name) {
-            DN_TRY(dn_fail(err, DN_EFORMAT, "%s: byte 0x%02x at byte %zu is no pickle opcode: the file is damaged", what, code, p->op_at));
+            DN_TRY(dn_fail(err, DN_EFORMAT,
+                           "%s: byte 0x%02x at byte %zu is no pickle opcode: the file is damaged", what, code,
+                           p->op_at));
         }
         DN_TRY(step(p, code, &stop, err));
     }

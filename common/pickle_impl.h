@@ -1,4 +1,5 @@
-/* pickle_impl.h: the insides of a dn_pickle, shared by pickle.c (the stack machine) and pickle_make.c (constructors). */
+/* pickle_impl.h: the insides of a dn_pickle, shared by pickle.c (the stack machine) and pickle_make.c
+ * (constructors). */
 #ifndef DN_PICKLE_IMPL_H
 #define DN_PICKLE_IMPL_H
 
@@ -18,8 +19,8 @@ typedef enum {
 } pk_global;
 
 typedef struct {
-    uint8_t type;   /* dn_pk_type */
-    uint8_t latin1; /* BYTES: the input holds them as UTF-8 text, to be read as latin1 */
+    uint8_t type;         /* dn_pk_type */
+    uint8_t latin1;       /* BYTES: the input holds them as UTF-8 text, to be read as latin1 */
     uint8_t global, kind; /* GLOBAL: pk_global, and a storage's number type (kind, item) */
     uint32_t item;        /* DTYPE, storage GLOBAL: bytes per number; BYTES: length once decoded */
     union {
@@ -74,8 +75,8 @@ struct dn_pickle {
 dn_status pk_fail(dn_pickle *p, dn_err *err, const char *fmt, ...) DN_PRINTF(3, 4);
 DN_MUST_USE dn_status pk_new(dn_pickle *p, pk_node node, dn_pk *out, dn_err *err);
 /* In pickle_make.c: */
-DN_MUST_USE dn_status pk_make_global(dn_pickle *p, const char *module, size_t n_module, const char *name, size_t n_name,
-                                     dn_pk *out, dn_err *err);
+DN_MUST_USE dn_status pk_make_global(dn_pickle *p, const char *module, size_t n_module, const char *name,
+                                     size_t n_name, dn_pk *out, dn_err *err);
 DN_MUST_USE dn_status pk_make_reduce(dn_pickle *p, dn_pk callable, dn_pk args, dn_pk *out, dn_err *err);
 DN_MUST_USE dn_status pk_make_build(dn_pickle *p, dn_pk object, dn_pk state, dn_err *err);
 DN_MUST_USE dn_status pk_make_persistent(dn_pickle *p, dn_pk id, dn_pk *out, dn_err *err);

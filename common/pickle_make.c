@@ -1,11 +1,15 @@
-/* pickle_make.c: the few constructors that pickle.h admits, each checked as strictly as its result is used. */
+/* pickle_make.c: the few constructors that pickle.h admits, each checked as strictly as its result is used.
+ */
 #include "pickle_impl.h"
 
 #include <string.h>
 
 /* ---- names ---- */
 
-#define F(name, k, size) {"torch", name, G_STORAGE, k, size}
+#define F(name, k, size)                                                                                     \
+    {                                                                                                        \
+        "torch", name, G_STORAGE, k, size                                                                    \
+    }
 static const struct {
     const char *module, *name;
     pk_global global;
@@ -14,9 +18,16 @@ static const struct {
 } known[] = {
     {"collections", "OrderedDict", G_ORDERED_DICT, 0, 0},
     {"torch._utils", "_rebuild_tensor_v2", G_REBUILD_TENSOR, 0, 0},
-    F("FloatStorage", 'f', 4), F("DoubleStorage", 'f', 8), F("HalfStorage", 'f', 2), F("BFloat16Storage", 'B', 2),
-    F("LongStorage", 'i', 8), F("IntStorage", 'i', 4), F("ShortStorage", 'i', 2), F("CharStorage", 'i', 1),
-    F("ByteStorage", 'u', 1), F("BoolStorage", 'b', 1),
+    F("FloatStorage", 'f', 4),
+    F("DoubleStorage", 'f', 8),
+    F("HalfStorage", 'f', 2),
+    F("BFloat16Storage", 'B', 2),
+    F("LongStorage", 'i', 8),
+    F("IntStorage", 'i', 4),
+    F("ShortStorage", 'i', 2),
+    F("CharStorage", 'i', 1),
+    F("ByteStorage", 'u', 1),
+    F("BoolStorage", 'b', 1),
     {"numpy.core.multiarray", "_reconstruct", G_NP_RECONSTRUCT, 0, 0},
     {"numpy._core.multiarray", "_reconstruct", G_NP_RECONSTRUCT, 0, 0},
     {"numpy.core.numeric", "_frombuffer", G_NP_FROMBUFFER, 0, 0},
@@ -34,17 +45,23 @@ static bool same(const char *s, size_t n, const char *t)
     return strlen(t) == n && memcmp(s, t, n) == 0;
 }
 
-dn_status pk_make_global(dn_pickle *p, const char *module, size_t n_module, const char *name, size_t n_name, dn_pk *out, dn_err *err)
+dn_status pk_make_global(dn_pickle *p, const char *module, size_t n_module, const char *name, size_t n_name,
+                         dn_pk *out, dn_err *err)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (same(module, n_module, known[i].module) && same(name, n_name, known[i].name)) {
-            pk_node node = {.type = DN_PK_GLOBAL, .global = (uint8_t)known[i].global, .kind = (uint8_t)known[i].kind, .item = known[i].item};
+            pk_node node = {.type = DN_PK_GLOBAL,
+                            .global = (uint8_t)known[i].global,
+                            .kind = (uint8_t)known[i].kind,
+                            .item = known[i].item};
             return pk_new(p, node, out, err);
         }
     }
-    return pk_fail(p, err, "it asks for \"%.*s %.*s\", which is not among the names that a model or an index list needs; "
-                           "it is refused, not run: do not load this file in Python either unless you trust its source",
-                   (int)(n_module > 100 ? 100 : n_module), module, (int)(n_name > 100 ? 100 : n_name), name);
+    return pk_fail(
+        p, err,
+        "it asks for \"%.*s %.*s\", which is not among the names that a model or an index list needs; "
+        "it is refused, not run: do not load this file in Python either unless you trust its source",
+        (int)(n_module > 100 ? 100 : n_module), module, (int)(n_name > 100 ? 100 : n_name), name);
 }
 
 /* ---- arguments ---- */
@@ -83,15 +100,18 @@ dn_status pk_make_persistent(dn_pickle *p, dn_pk id, dn_pk *out, dn_err *err)
     int64_t numel;
     const pk_node *type;
     uint64_t n = dn_pk_len(p, id);
-    if (p->node[id].type != DN_PK_TUPLE || (n != 5 && n != 6) || !dn_pk_str_is(p, dn_pk_item(p, id, 0), "storage") ||
-        !is_global(p, dn_pk_item(p, id, 1), G_STORAGE) || p->node[dn_pk_item(p, id, 2)].type != DN_PK_STR ||
-        !dn_pk_int(p, dn_pk_item(p, id, 4), &numel) || numel < 0) {
+    if (p->node[id].type != DN_PK_TUPLE || (n != 5 && n != 6) ||
+        !dn_pk_str_is(p, dn_pk_item(p, id, 0), "storage") || !is_global(p, dn_pk_item(p, id, 1), G_STORAGE) ||
+        p->node[dn_pk_item(p, id, 2)].type != DN_PK_STR || !dn_pk_int(p, dn_pk_item(p, id, 4), &numel) ||
+        numel < 0) {
         return pk_fail(p, err, "not a torch storage");
     }
-    dn_status status = dn_grow(&p->storage, &p->storage_cap, p->n_storages + 1, sizeof *p->storage, "torch storages", err);
+    dn_status status =
+        dn_grow(&p->storage, &p->storage_cap, p->n_storages + 1, sizeof *p->storage, "torch storages", err);
     if (status != DN_OK) return status;
     type = &p->node[dn_pk_item(p, id, 1)];
-    p->storage[p->n_storages] = (pk_storage){dn_pk_item(p, id, 2), {(char)type->kind, type->item}, (uint64_t)numel};
+    p->storage[p->n_storages] =
+        (pk_storage){dn_pk_item(p, id, 2), {(char)type->kind, type->item}, (uint64_t)numel};
     pk_node node = {.type = DN_PK_STORAGE};
     node.u.index = (uint32_t)p->n_storages++;
     return pk_new(p, node, out, err);
@@ -104,8 +124,9 @@ static dn_status make_tensor(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
     int64_t offset;
     memset(&t, 0, sizeof t);
     uint64_t n = dn_pk_len(p, args);
-    if ((n != 6 && n != 7) || p->node[dn_pk_item(p, args, 0)].type != DN_PK_STORAGE || !dn_pk_int(p, dn_pk_item(p, args, 1), &offset) ||
-        offset < 0 || !get_dims(p, dn_pk_item(p, args, 2), &t.ndim, t.size) ||
+    if ((n != 6 && n != 7) || p->node[dn_pk_item(p, args, 0)].type != DN_PK_STORAGE ||
+        !dn_pk_int(p, dn_pk_item(p, args, 1), &offset) || offset < 0 ||
+        !get_dims(p, dn_pk_item(p, args, 2), &t.ndim, t.size) ||
         !get_dims(p, dn_pk_item(p, args, 3), &n_stride, t.stride) || n_stride != t.ndim) {
         return pk_fail(p, err, "not the arguments of a torch tensor");
     }
@@ -120,9 +141,11 @@ static dn_status make_tensor(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
         ok = dn_mul(t.size[k] - 1, t.stride[k], &step) && dn_add(last, step, &last);
     }
     if (!ok || t.n_items > t.numel || (t.n_items > 0 && last >= t.numel)) {
-        return pk_fail(p, err, "a torch tensor reaches outside of its storage of %llu numbers", (unsigned long long)t.numel);
+        return pk_fail(p, err, "a torch tensor reaches outside of its storage of %llu numbers",
+                       (unsigned long long)t.numel);
     }
-    dn_status status = dn_grow(&p->tensor, &p->tensor_cap, p->n_tensors + 1, sizeof *p->tensor, "torch tensors", err);
+    dn_status status =
+        dn_grow(&p->tensor, &p->tensor_cap, p->n_tensors + 1, sizeof *p->tensor, "torch tensors", err);
     if (status != DN_OK) return status;
     p->tensor[p->n_tensors] = t;
     pk_node node = {.type = DN_PK_TENSOR};
@@ -145,11 +168,13 @@ static dn_status make_dtype(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
     const char *s;
     size_t n;
     uint64_t item = 0;
-    if (dn_pk_len(p, args) < 1 || !dn_pk_str(p, dn_pk_item(p, args, 0), &s, &n) || n < 1 || n > 10 || !memchr("biufSUO", s[0], 7)) {
+    if (dn_pk_len(p, args) < 1 || !dn_pk_str(p, dn_pk_item(p, args, 0), &s, &n) || n < 1 || n > 10 ||
+        !memchr("biufSUO", s[0], 7)) {
         return pk_fail(p, err, "a NumPy dtype that is not read here (numbers, strings and objects are)");
     }
     for (size_t i = 1; i < n; i++) {
-        if (s[i] < '0' || s[i] > '9') return pk_fail(p, err, "a NumPy dtype that is not read here: \"%.*s\"", (int)n, s);
+        if (s[i] < '0' || s[i] > '9')
+            return pk_fail(p, err, "a NumPy dtype that is not read here: \"%.*s\"", (int)n, s);
         item = item * 10 + (uint64_t)(s[i] - '0');
     }
     if (s[0] == 'U') item *= 4;
@@ -165,7 +190,8 @@ static dn_status make_dtype(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
 static dn_status build_dtype(dn_pickle *p, dn_pk state, dn_err *err)
 {
     int64_t version;
-    if (p->node[state].type != DN_PK_TUPLE || dn_pk_len(p, state) < 2 || !dn_pk_int(p, dn_pk_item(p, state, 0), &version)) {
+    if (p->node[state].type != DN_PK_TUPLE || dn_pk_len(p, state) < 2 ||
+        !dn_pk_int(p, dn_pk_item(p, state, 0), &version)) {
         return pk_fail(p, err, "not the state of a NumPy dtype");
     }
     dn_pk order = dn_pk_item(p, state, 1);
@@ -178,7 +204,8 @@ static dn_status build_dtype(dn_pickle *p, dn_pk state, dn_err *err)
 
 static dn_status new_array(dn_pickle *p, dn_pk *out, dn_err *err)
 {
-    dn_status status = dn_grow(&p->array, &p->array_cap, p->n_arrays + 1, sizeof *p->array, "NumPy arrays", err);
+    dn_status status =
+        dn_grow(&p->array, &p->array_cap, p->n_arrays + 1, sizeof *p->array, "NumPy arrays", err);
     if (status != DN_OK) return status;
     memset(&p->array[p->n_arrays], 0, sizeof *p->array);
     pk_node node = {.type = DN_PK_ARRAY};
@@ -187,12 +214,14 @@ static dn_status new_array(dn_pickle *p, dn_pk *out, dn_err *err)
 }
 
 /* Fills array number `index`; data is BYTES or, for objects, a LIST. */
-static dn_status set_array(dn_pickle *p, uint32_t index, dn_pk shape, dn_pk dtype, bool fortran, dn_pk data, dn_err *err)
+static dn_status set_array(dn_pickle *p, uint32_t index, dn_pk shape, dn_pk dtype, bool fortran, dn_pk data,
+                           dn_err *err)
 {
     dn_pk_array a;
     uint64_t bytes;
     memset(&a, 0, sizeof a);
-    if (p->node[dtype].type != DN_PK_DTYPE || !get_dims(p, shape, &a.ndim, a.dim) || !product(a.ndim, a.dim, &a.n_items)) {
+    if (p->node[dtype].type != DN_PK_DTYPE || !get_dims(p, shape, &a.ndim, a.dim) ||
+        !product(a.ndim, a.dim, &a.n_items)) {
         return pk_fail(p, err, "not the state of a NumPy array");
     }
     a.dtype = (dn_pk_dtype){(char)p->node[dtype].kind, p->node[dtype].item};
@@ -200,7 +229,8 @@ static dn_status set_array(dn_pickle *p, uint32_t index, dn_pk shape, dn_pk dtyp
     a.data = data;
     uint8_t want = a.dtype.kind == 'O' ? DN_PK_LIST : DN_PK_BYTES;
     if (p->node[data].type != want) return pk_fail(p, err, "a NumPy array without its data");
-    if (want == DN_PK_LIST ? dn_pk_len(p, data) != a.n_items : !dn_mul(a.n_items, a.dtype.item, &bytes) || bytes != p->node[data].item) {
+    if (want == DN_PK_LIST ? dn_pk_len(p, data) != a.n_items
+                           : !dn_mul(a.n_items, a.dtype.item, &bytes) || bytes != p->node[data].item) {
         return pk_fail(p, err, "a NumPy array's shape does not fit its data: the file is damaged");
     }
     p->array[index] = a;
@@ -210,20 +240,24 @@ static dn_status set_array(dn_pickle *p, uint32_t index, dn_pk shape, dn_pk dtyp
 static dn_status build_array(dn_pickle *p, uint32_t index, dn_pk state, dn_err *err)
 {
     int64_t fortran;
-    if (p->node[state].type != DN_PK_TUPLE || dn_pk_len(p, state) != 5 || !dn_pk_int(p, dn_pk_item(p, state, 3), &fortran)) {
+    if (p->node[state].type != DN_PK_TUPLE || dn_pk_len(p, state) != 5 ||
+        !dn_pk_int(p, dn_pk_item(p, state, 3), &fortran)) {
         return pk_fail(p, err, "not the state of a NumPy array");
     }
-    return set_array(p, index, dn_pk_item(p, state, 1), dn_pk_item(p, state, 2), fortran != 0, dn_pk_item(p, state, 4), err);
+    return set_array(p, index, dn_pk_item(p, state, 1), dn_pk_item(p, state, 2), fortran != 0,
+                     dn_pk_item(p, state, 4), err);
 }
 
 static dn_status make_frombuffer(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
 {
     if (dn_pk_len(p, args) != 4) return pk_fail(p, err, "not the arguments of a NumPy array");
     bool fortran = dn_pk_str_is(p, dn_pk_item(p, args, 3), "F");
-    if (!fortran && !dn_pk_str_is(p, dn_pk_item(p, args, 3), "C")) return pk_fail(p, err, "not the arguments of a NumPy array");
+    if (!fortran && !dn_pk_str_is(p, dn_pk_item(p, args, 3), "C"))
+        return pk_fail(p, err, "not the arguments of a NumPy array");
     dn_status status = new_array(p, out, err);
     if (status != DN_OK) return status;
-    return set_array(p, p->node[*out].u.index, dn_pk_item(p, args, 2), dn_pk_item(p, args, 1), fortran, dn_pk_item(p, args, 0), err);
+    return set_array(p, p->node[*out].u.index, dn_pk_item(p, args, 2), dn_pk_item(p, args, 1), fortran,
+                     dn_pk_item(p, args, 0), err);
 }
 
 static dn_status make_scalar(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
@@ -234,7 +268,8 @@ static dn_status make_scalar(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
         return pk_fail(p, err, "not a NumPy number");
     }
     pk_node type = p->node[dn_pk_item(p, args, 0)];
-    if (!memchr("biuf", type.kind, 4) || type.item != p->node[dn_pk_item(p, args, 1)].item || (type.kind == 'f' && type.item < 4)) {
+    if (!memchr("biuf", type.kind, 4) || type.item != p->node[dn_pk_item(p, args, 1)].item ||
+        (type.kind == 'f' && type.item < 4)) {
         return pk_fail(p, err, "not a NumPy number");
     }
     dn_status status = dn_pk_bytes(p, dn_pk_item(p, args, 1), 0, type.item, raw, err);
@@ -266,13 +301,15 @@ bool dn_pk_get_array(const dn_pickle *p, dn_pk v, dn_pk_array *a)
 
 /* ---- bytes ---- */
 
-/* encode(text, 'latin1'): how protocol 2 writes bytes. The text stays where it is; only its length is found here. */
+/* encode(text, 'latin1'): how protocol 2 writes bytes. The text stays where it is; only its length is found
+ * here. */
 static dn_status make_encoded(dn_pickle *p, dn_pk args, dn_pk *out, dn_err *err)
 {
     const char *s;
     size_t n;
     if (dn_pk_len(p, args) != 2 || !dn_pk_str(p, dn_pk_item(p, args, 0), &s, &n) ||
-        (!dn_pk_str_is(p, dn_pk_item(p, args, 1), "latin1") && !dn_pk_str_is(p, dn_pk_item(p, args, 1), "latin-1"))) {
+        (!dn_pk_str_is(p, dn_pk_item(p, args, 1), "latin1") &&
+         !dn_pk_str_is(p, dn_pk_item(p, args, 1), "latin-1"))) {
         return pk_fail(p, err, "only text that becomes latin1 bytes is read");
     }
     if (n > p->text_budget) return pk_fail(p, err, "the same text is used too often");
@@ -332,7 +369,8 @@ dn_status pk_make_reduce(dn_pickle *p, dn_pk callable, dn_pk args, dn_pk *out, d
         return pk_new(p, node, out, err);
     case G_REBUILD_TENSOR: return make_tensor(p, args, out, err);
     case G_NP_RECONSTRUCT:
-        if (dn_pk_len(p, args) < 1 || !is_global(p, dn_pk_item(p, args, 0), G_NP_NDARRAY)) return pk_fail(p, err, "not a NumPy array");
+        if (dn_pk_len(p, args) < 1 || !is_global(p, dn_pk_item(p, args, 0), G_NP_NDARRAY))
+            return pk_fail(p, err, "not a NumPy array");
         return new_array(p, out, err);
     case G_NP_FROMBUFFER: return make_frombuffer(p, args, out, err);
     case G_NP_SCALAR: return make_scalar(p, args, out, err);

@@ -47,27 +47,33 @@ static dn_status status_of(int code)
 static dn_status check_member(dn_zip *z, uint64_t i, uint64_t file_size, dn_err *err)
 {
     zip_stat_t st;
-    const zip_uint64_t want = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+    const zip_uint64_t want = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD |
+                              ZIP_STAT_ENCRYPTION_METHOD;
     if (zip_stat_index(z->za, i, ZIP_FL_ENC_RAW, &st) != 0 || (st.valid & want) != want) {
-        return dn_fail(err, DN_EFORMAT, "%s: member %llu of the zip archive cannot be read: the file is damaged", z->path,
+        return dn_fail(err, DN_EFORMAT,
+                       "%s: member %llu of the zip archive cannot be read: the file is damaged", z->path,
                        (unsigned long long)i);
     }
     size_t len = strlen(st.name);
-    if (len > DN_MAX_ID) return dn_fail(err, DN_EFORMAT, "%s: a member's name of %zu bytes is too long", z->path, len);
+    if (len > DN_MAX_ID)
+        return dn_fail(err, DN_EFORMAT, "%s: a member's name of %zu bytes is too long", z->path, len);
     if (st.encryption_method != ZIP_EM_NONE) {
         return dn_fail(err, DN_EUNSUPPORTED, "%s: member %s is encrypted", z->path, st.name);
     }
     if (st.comp_method != ZIP_CM_STORE && st.comp_method != ZIP_CM_DEFLATE) {
-        return dn_fail(err, DN_EUNSUPPORTED, "%s: member %s is packed by method %d; only stored and deflated members are read",
+        return dn_fail(err, DN_EUNSUPPORTED,
+                       "%s: member %s is packed by method %d; only stored and deflated members are read",
                        z->path, st.name, (int)st.comp_method);
     }
     uint64_t most = st.comp_size;
     bool fits = st.comp_size <= file_size;
-    if (st.comp_method == ZIP_CM_DEFLATE && (!dn_mul(most, DEFLATE_MAX_RATIO, &most) || !dn_add(most, 1024, &most))) {
+    if (st.comp_method == ZIP_CM_DEFLATE &&
+        (!dn_mul(most, DEFLATE_MAX_RATIO, &most) || !dn_add(most, 1024, &most))) {
         most = UINT64_MAX;
     }
     if (!fits || st.size > most) {
-        return dn_fail(err, DN_EFORMAT, "%s: member %s claims %llu bytes (%llu packed) in a file of %llu: it is damaged",
+        return dn_fail(err, DN_EFORMAT,
+                       "%s: member %s claims %llu bytes (%llu packed) in a file of %llu: it is damaged",
                        z->path, st.name, (unsigned long long)st.size, (unsigned long long)st.comp_size,
                        (unsigned long long)file_size);
     }
@@ -84,7 +90,8 @@ dn_status dn_zip_open(dn_zip **out, const char *path, dn_err *err)
     *out = NULL;
     DN_TRY(dn_kind_of_file(path, &kind, err));
     if (kind != DN_KIND_ZIP) {
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s is not a zip archive, as .npz and .pt files are: it is %s", path, dn_kind_name(kind)));
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s is not a zip archive, as .npz and .pt files are: it is %s", path,
+                       dn_kind_name(kind)));
     }
     struct stat sb;
     if (stat(path, &sb) != 0) DN_TRY(dn_fail(err, DN_EOPEN, "cannot read %s: %s", path, strerror(errno)));
@@ -96,7 +103,8 @@ dn_status dn_zip_open(dn_zip **out, const char *path, dn_err *err)
     if (!z->za) {
         zip_error_t ze;
         zip_error_init_with_code(&ze, code);
-        dn_fail(err, status = status_of(code), "%s: the zip archive cannot be opened (%s)%s", path, zip_error_strerror(&ze),
+        status = status_of(code);
+        dn_fail(err, status, "%s: the zip archive cannot be opened (%s)%s", path, zip_error_strerror(&ze),
                 status == DN_EFORMAT ? ": it is truncated or damaged; copy or download it again" : "");
         zip_error_fini(&ze);
         goto done;
@@ -105,7 +113,8 @@ dn_status dn_zip_open(dn_zip **out, const char *path, dn_err *err)
     if (n <= 0) DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the zip archive is empty", path));
     z->n = (uint64_t)n;
     if (z->n > DN_ZIP_MAX_MEMBERS) {
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: %llu members in the zip archive are too many", path, (unsigned long long)z->n));
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: %llu members in the zip archive are too many", path,
+                       (unsigned long long)z->n));
     }
     DN_TRY(dn_alloc(&z->size, (size_t)z->n, sizeof *z->size, "zip directory", err));
     for (uint64_t i = 0; i < z->n; i++) DN_TRY(check_member(z, i, file_size, err));
@@ -171,8 +180,8 @@ dn_status dn_zip_member_open(dn_zip_member **out, dn_zip *z, uint64_t i, dn_err 
     m->zf = zip_fopen_index(z->za, i, 0);
     if (!m->zf) {
         zip_error_t *ze = zip_get_error(z->za);
-        DN_TRY(dn_fail(err, status_of(zip_error_code_zip(ze)), "%s: member %s cannot be opened (%s)", z->path, dn_zip_name(z, i),
-                       zip_error_strerror(ze)));
+        DN_TRY(dn_fail(err, status_of(zip_error_code_zip(ze)), "%s: member %s cannot be opened (%s)", z->path,
+                       dn_zip_name(z, i), zip_error_strerror(ze)));
     }
     *out = m;
     m = NULL;
@@ -188,7 +197,8 @@ static dn_status read_failed(dn_zip_member *m, dn_err *err)
     int code = zip_error_code_zip(ze);
     dn_status st = status_of(code);
     return dn_fail(err, st, "%s: member %s cannot be read (%s)%s", m->z->path, dn_zip_name(m->z, m->index),
-                   zip_error_strerror(ze), st == DN_EFORMAT ? ": the file is damaged; copy or download it again" : "");
+                   zip_error_strerror(ze),
+                   st == DN_EFORMAT ? ": the file is damaged; copy or download it again" : "");
 }
 
 dn_status dn_zip_member_read(dn_zip_member *m, void *buf, size_t n, dn_err *err)
@@ -198,8 +208,8 @@ dn_status dn_zip_member_read(dn_zip_member *m, void *buf, size_t n, dn_err *err)
         zip_int64_t k = zip_fread(m->zf, p, n > (1u << 30) ? (1u << 30) : n);
         if (k < 0) return read_failed(m, err);
         if (k == 0) {
-            return dn_fail(err, DN_EFORMAT, "%s: member %s ends %zu bytes too early: the file is damaged", m->z->path,
-                           dn_zip_name(m->z, m->index), n);
+            return dn_fail(err, DN_EFORMAT, "%s: member %s ends %zu bytes too early: the file is damaged",
+                           m->z->path, dn_zip_name(m->z, m->index), n);
         }
         p += k;
         n -= (size_t)k;
@@ -213,8 +223,8 @@ dn_status dn_zip_member_end(dn_zip_member *m, dn_err *err)
     zip_int64_t k = zip_fread(m->zf, &c, 1);
     if (k < 0) return read_failed(m, err);
     if (k > 0) {
-        return dn_fail(err, DN_EFORMAT, "%s: member %s is longer than its contents say: the file is damaged", m->z->path,
-                       dn_zip_name(m->z, m->index));
+        return dn_fail(err, DN_EFORMAT, "%s: member %s is longer than its contents say: the file is damaged",
+                       m->z->path, dn_zip_name(m->z, m->index));
     }
     return DN_OK;
 }
@@ -235,8 +245,8 @@ dn_status dn_zip_read_all(dn_zip *z, uint64_t i, uint64_t max, uint8_t **buf, si
     *n = 0;
     uint64_t size = z->size[i];
     if (size > max) {
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: member %s has %llu bytes, more than the %llu that it may have", z->path,
-                       dn_zip_name(z, i), (unsigned long long)size, (unsigned long long)max));
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: member %s has %llu bytes, more than the %llu that it may have",
+                       z->path, dn_zip_name(z, i), (unsigned long long)size, (unsigned long long)max));
     }
     DN_TRY(dn_alloc_aligned(&p, (size_t)size, 1, dn_zip_name(z, i), err));
     DN_TRY(dn_zip_member_open(&m, z, i, err));

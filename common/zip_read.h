@@ -1,6 +1,6 @@
-/* zip_read.h: members of a zip archive (.npz, .pt), through libzip, with everything an archive claims checked before it
- * is believed: stored or deflated only, no encryption, no name twice, and no member larger than its compressed bytes
- * can hold. An archive is used by one thread at a time. */
+/* zip_read.h: members of a zip archive (.npz, .pt), through libzip, with everything an archive claims checked
+ * before it is believed: stored or deflated only, no encryption, no name twice, and no member larger than its
+ * compressed bytes can hold. An archive is used by one thread at a time. */
 #ifndef DN_ZIP_READ_H
 #define DN_ZIP_READ_H
 
@@ -9,8 +9,8 @@
 #define DN_ZIP_MAX_MEMBERS ((uint64_t)1 << 20)
 
 typedef struct dn_zip dn_zip;
-/* DN_EOPEN: cannot be read; DN_EFORMAT: not a zip, truncated or damaged; DN_EUNSUPPORTED: encrypted or packed by a method
- * other than deflate. */
+/* DN_EOPEN: cannot be read; DN_EFORMAT: not a zip, truncated or damaged; DN_EUNSUPPORTED: encrypted or packed
+ * by a method other than deflate. */
 DN_MUST_USE dn_status dn_zip_open(dn_zip **out, const char *path, dn_err *err);
 void dn_zip_close(dn_zip *z);
 const char *dn_zip_path(const dn_zip *z);
@@ -29,6 +29,7 @@ DN_MUST_USE dn_status dn_zip_member_end(dn_zip_member *m, dn_err *err);
 void dn_zip_member_close(dn_zip_member *m);
 
 /* The whole member, checksum compared; *buf from dn_alloc_aligned. More than max bytes: DN_EFORMAT. */
-DN_MUST_USE dn_status dn_zip_read_all(dn_zip *z, uint64_t i, uint64_t max, uint8_t **buf, size_t *n, dn_err *err);
+DN_MUST_USE dn_status dn_zip_read_all(dn_zip *z, uint64_t i, uint64_t max, uint8_t **buf, size_t *n,
+                                      dn_err *err);
 
 #endif
