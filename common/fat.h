@@ -9,20 +9,10 @@
 #ifndef DN_FAT_H
 #define DN_FAT_H
 
-#include <math.h>
-
 #include "dn.h"
 #include "geno.h"
 #include "par.h"
-
-/* A SNP that contributes nothing, whatever the call: no variation in the training fold (raw standard
- * deviation <= 1e-6; sd includes upstream's + 1e-6, hence twice that here), or no call in it (mean or sd is
- * not a number). */
-#define DN_SD_FLAT 2e-6
-static inline bool dn_snp_is_flat(double mean, double sd)
-{
-    return !(isfinite(mean) && isfinite(sd) && sd > DN_SD_FLAT);
-}
+#include "stats.h" /* dn_snp_is_flat() */
 
 /* One member's share of the outputs. */
 typedef struct {
