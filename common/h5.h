@@ -61,6 +61,12 @@ DN_MUST_USE dn_status dn_h5_create_rows(dn_h5 *f, const char *name, dn_type type
                                         uint64_t n_cols, dn_err *err);
 DN_MUST_USE dn_status dn_h5_write_rows(dn_h5 *f, const char *name, dn_type type, uint64_t row,
                                        uint64_t n_rows, const void *data, dn_err *err);
+/* Empty like that, of any rank from 1 to 4, and a box of it: items [start, start + count) in every dimension.
+ */
+DN_MUST_USE dn_status dn_h5_create_empty(dn_h5 *f, const char *name, dn_type type, int rank,
+                                         const uint64_t *dims, dn_err *err);
+DN_MUST_USE dn_status dn_h5_write_box(dn_h5 *f, const char *name, dn_type type, const uint64_t *start,
+                                      const uint64_t *count, const void *data, dn_err *err);
 DN_MUST_USE dn_status dn_h5_write_strs(dn_h5 *f, const char *name, const dn_strs *s,
                                        dn_err *err); /* fixed length, null-padded, ASCII: as h5py 'S' */
 DN_MUST_USE dn_status dn_h5_write_attr(dn_h5 *f, const char *obj, const char *name, dn_type type,

@@ -99,38 +99,54 @@ done:
     return status;
 }
 
-dn_status dn_h5_create_rows(dn_h5 *f, const char *name, dn_type type, uint64_t n_rows, uint64_t n_cols,
-                            dn_err *err)
+dn_status dn_h5_create_empty(dn_h5 *f, const char *name, dn_type type, int rank, const uint64_t *dims,
+                             dn_err *err)
 {
     dn_status status;
     hid_t id = -1;
-    uint64_t dims[2] = {n_rows, n_cols};
     dn_h5_enter();
-    DN_TRY(create(f, name, dn_h5_file_type(type), 2, dims, &id, err));
+    if (rank < 1 || rank > 4) DN_TRY(dn_fail(err, DN_EINTERNAL, "'%s' of %s: rank %d", name, f->path, rank));
+    DN_TRY(create(f, name, dn_h5_file_type(type), rank, dims, &id, err));
 done:
     if (id >= 0 && H5Dclose(id) < 0 && status == DN_OK) status = fail_write(f, name, err);
     dn_h5_leave();
     return status;
 }
 
-dn_status dn_h5_write_rows(dn_h5 *f, const char *name, dn_type type, uint64_t row, uint64_t n_rows,
-                           const void *data, dn_err *err)
+dn_status dn_h5_create_rows(dn_h5 *f, const char *name, dn_type type, uint64_t n_rows, uint64_t n_cols,
+                            dn_err *err)
+{
+    uint64_t dims[2] = {n_rows, n_cols};
+    return dn_h5_create_empty(f, name, type, 2, dims, err);
+}
+
+/* count == NULL: n_rows whole rows of a dataset of rank 2 from row *start. */
+static dn_status write_box(dn_h5 *f, const char *name, dn_type type, const uint64_t *start,
+                           const uint64_t *count, uint64_t n_rows, const void *data, dn_err *err)
 {
     dn_status status;
     hid_t id = -1, space = -1, mem = -1;
-    hsize_t dims[2] = {0, 0};
+    hsize_t dims[4] = {0}, from[4] = {0}, size[4] = {0};
     dn_h5_enter();
     id = H5Dopen2(f->file, name, H5P_DEFAULT);
     if (id >= 0) space = H5Dget_space(id);
-    if (space < 0 || H5Sget_simple_extent_ndims(space) != 2 ||
-        H5Sget_simple_extent_dims(space, dims, NULL) < 0 || row > dims[0] || n_rows > dims[0] - row) {
-        DN_TRY(dn_fail(err, DN_EINTERNAL, "'%s' of %s: %llu rows at %llu do not fit", name, f->path,
-                       (unsigned long long)n_rows, (unsigned long long)row));
+    int rank = space >= 0 ? H5Sget_simple_extent_ndims(space) : -1;
+    bool fits = rank >= 1 && rank <= 4 && (count || rank == 2) &&
+                H5Sget_simple_extent_dims(space, dims, NULL) >= 0,
+         empty = false;
+    for (int i = 0; fits && i < rank; i++) {
+        from[i] = count || i == 0 ? start[i] : 0;
+        size[i] = count ? count[i] : i == 0 ? n_rows : dims[i];
+        if (from[i] > dims[i] || size[i] > dims[i] - from[i]) fits = false;
+        if (size[i] == 0) empty = true;
     }
-    hsize_t start[2] = {row, 0}, count[2] = {n_rows, dims[1]};
-    if (n_rows > 0 && dims[1] > 0) {
-        mem = H5Screate_simple(2, count, NULL);
-        if (mem < 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+    if (!fits) {
+        DN_TRY(dn_fail(err, DN_EINTERNAL, "'%s' of %s: rows from %llu do not fit", name, f->path,
+                       (unsigned long long)start[0]));
+    }
+    if (!empty) {
+        mem = H5Screate_simple(rank, size, NULL);
+        if (mem < 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, size, NULL) < 0 ||
             H5Dwrite(id, dn_h5_mem_type(type), mem, space, H5P_DEFAULT, data) < 0) {
             DN_TRY(fail_write(f, name, err));
         }
@@ -142,6 +158,18 @@ done:
     if (id >= 0 && H5Dclose(id) < 0 && status == DN_OK) status = fail_write(f, name, err);
     dn_h5_leave();
     return status;
+}
+
+dn_status dn_h5_write_rows(dn_h5 *f, const char *name, dn_type type, uint64_t row, uint64_t n_rows,
+                           const void *data, dn_err *err)
+{
+    return write_box(f, name, type, &row, NULL, n_rows, data, err);
+}
+
+dn_status dn_h5_write_box(dn_h5 *f, const char *name, dn_type type, const uint64_t *start,
+                          const uint64_t *count, const void *data, dn_err *err)
+{
+    return write_box(f, name, type, start, count, 0, data, err);
 }
 
 /* A string type like h5py's 'S<size>'. */

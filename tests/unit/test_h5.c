@@ -392,11 +392,38 @@ static void outputs(void)
     CHECK(strchr(v, '.') != NULL);
 }
 
+static void boxes(void)
+{
+    dn_err err = {0};
+    dn_h5 *f;
+    const char *path = in_dir("box.h5");
+    uint64_t dims[3] = {2, 5, 3}, start[3] = {0, 3, 0}, count[3] = {2, 2, 3}, n;
+    float a[12], b[18], *p;
+    for (int i = 0; i < 12; i++) a[i] = (float)i;
+    for (int i = 0; i < 18; i++) b[i] = (float)(100 + i);
+    CHECK_OK(dn_h5_create(&f, path, DN_OUT_FORCE, &err), &err);
+    CHECK(dn_h5_create_empty(f, "bad", DN_F32, 5, dims, &err) == DN_EINTERNAL);
+    CHECK_OK(dn_h5_create_empty(f, "scores", DN_F32, 3, dims, &err), &err);
+    CHECK_OK(dn_h5_write_box(f, "scores", DN_F32, start, count, a, &err), &err);
+    CHECK(dn_h5_write_box(f, "scores", DN_F32, start, dims, a, &err) == DN_EINTERNAL);
+    start[1] = 0, count[1] = 3;
+    CHECK_OK(dn_h5_write_box(f, "scores", DN_F32, start, count, b, &err), &err);
+    start[1] = 5, count[1] = 0; /* nothing at the end */
+    CHECK_OK(dn_h5_write_box(f, "scores", DN_F32, start, count, b, &err), &err);
+    CHECK_OK(dn_h5_commit(&f, &err), &err);
+    CHECK_OK(dn_h5_open(&f, path, &err), &err);
+    CHECK_OK(dn_h5_read(f, "scores", DN_F32, 30, (void **)&p, &n, &err), &err);
+    CHECK(p[0] == 100 && p[8] == 108 && p[9] == 0 && p[14] == 5 && p[15] == 109 && p[29] == 11);
+    free(p);
+    dn_h5_close(f);
+}
+
 int main(void)
 {
     snprintf(dir, sizeof dir, "%s/test_h5.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(dir)) return 1;
     round_trip();
+    boxes();
     same_bytes();
     odd_layouts();
     locked();
