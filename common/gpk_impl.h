@@ -54,8 +54,9 @@ typedef struct {
     uint64_t n_rows, n_index;
     uint64_t head_hash; /* gpk_chain() over header and sections */
     uint64_t rows_hash; /* XXH3 of all rows in order, row_bytes each: dn_row_hash */
+    uint64_t n_missing;
 } gpk_trailer;
-_Static_assert(sizeof(gpk_trailer) == 40, "layout");
+_Static_assert(sizeof(gpk_trailer) == 48, "layout");
 
 typedef struct {
     uint64_t trailer_offset, file_size;
@@ -99,9 +100,10 @@ struct dn_gpk {
     gpk_header head;
     uint64_t n_blocks; /* 0: raw rows */
     uint64_t head_hash;
-    uint64_t rows_hash, fingerprint; /* as the trailer says */
-    const uint64_t *row_hash;        /* n_people, in the mapping; NULL in a stream */
-    const uint64_t *block_offset;    /* n_blocks + 1, in the mapping */
+    uint64_t rows_hash, n_missing; /* as the trailer says */
+    uint64_t fingerprint;
+    const uint64_t *row_hash;     /* n_people, in the mapping; NULL in a stream */
+    const uint64_t *block_offset; /* n_blocks + 1, in the mapping */
     /* file */
     dn_mapped map;
     pthread_mutex_t lock;
@@ -109,7 +111,7 @@ struct dn_gpk {
     /* stream */
     bool stream, at_end;
     int fd;
-    uint64_t pos, next_row;
+    uint64_t pos, next_row, seen_missing;
     uint64_t *seen_hash;   /* of the rows read so far */
     dn_row_hash *seen_all; /* of all of them */
     uint64_t *seen_offset; /* of the blocks read so far */

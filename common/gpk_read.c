@@ -367,6 +367,8 @@ dn_status gpk_check_trailer(dn_gpk *g, const uint8_t *t, uint64_t size, uint64_t
         bad = "the number of blocks";
     else if (h.head_hash != g->head_hash)
         bad = "the checksums of header and sections";
+    else if (h.n_missing > g->info.n_people * g->info.n_snps)
+        bad = "the number of missing calls";
     if (bad)
         return dn_fail(err, DN_EFORMAT, "%s: the trailer disagrees with the file about %s", g->path, bad);
     for (uint64_t i = 0; hashes && i < g->info.n_people; i++) {
@@ -377,6 +379,7 @@ dn_status gpk_check_trailer(dn_gpk *g, const uint8_t *t, uint64_t size, uint64_t
         }
     }
     g->rows_hash = h.rows_hash;
+    g->n_missing = h.n_missing;
     g->fingerprint = gpk_fingerprint(&g->info, h.rows_hash);
     return DN_OK;
 }
@@ -521,6 +524,11 @@ done:
 const dn_gpk_info *dn_gpk_get_info(const dn_gpk *g)
 {
     return &g->info;
+}
+
+uint64_t dn_gpk_missing(const dn_gpk *g)
+{
+    return g->stream && !g->at_end ? UINT64_MAX : g->n_missing;
 }
 
 uint64_t dn_gpk_fingerprint(const dn_gpk *g)

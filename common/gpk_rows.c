@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "geno.h"
 #include "gpk_impl.h"
 
 #define ULL(x) ((unsigned long long)(x))
@@ -158,9 +159,11 @@ static dn_status stream_end(dn_gpk *g, dn_err *err)
     DN_TRY(dn_alloc_aligned(&t, size, 1, "trailer", err));
     DN_TRY(gpk_stream_take(g, t, size, "the trailer", err));
     DN_TRY(gpk_check_trailer(g, t, size, offset, g->seen_hash, err));
-    if (g->rows_hash != dn_row_hash_get(g->seen_all)) {
+    if (g->rows_hash != dn_row_hash_get(g->seen_all) || g->n_missing != g->seen_missing) {
         g->fingerprint = 0;
-        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the checksum of all rows is wrong", g->path));
+        DN_TRY(dn_fail(err, DN_EFORMAT,
+                       "%s: the trailer's checksum of all rows or its count of missing calls is wrong",
+                       g->path));
     }
     if (g->n_blocks) {
         g->seen_offset[g->n_blocks] = offset;
@@ -241,6 +244,7 @@ static dn_status stream_rows(dn_gpk *g, uint64_t first, uint64_t n, uint8_t *buf
         if (!gpk_padding_ok(buf + i * stride, g->info.n_snps, stride))
             DN_TRY(bad_row(g, first + i, "its padding is wrong", err));
         g->seen_hash[first + i] = gpk_row_hash(buf + i * stride, stride);
+        g->seen_missing += dn_geno_count_missing(buf + i * stride, g->info.n_snps);
     }
     dn_row_hash_add(g->seen_all, buf, (size_t)(n * stride));
     g->next_row += n;
@@ -296,7 +300,8 @@ struct verify {
     uint64_t unit_rows, first_unit; /* of the batch */
     uint8_t *buf;                   /* compressed: decompressed units, side by side */
     dn_status *status;
-    dn_err *err; /* per unit of the batch */
+    dn_err *err;       /* per unit of the batch, */
+    uint64_t *missing; /* and so this */
 };
 
 static uint64_t unit_size(const struct verify *v, uint64_t first)
@@ -315,7 +320,8 @@ static void verify_unit(void *ctx, size_t item, size_t worker)
     (void)worker;
     struct verify *v = ctx;
     dn_gpk *g = v->g;
-    uint64_t unit = v->first_unit + item, first = unit * v->unit_rows;
+    uint64_t unit = v->first_unit + item, first = unit * v->unit_rows, n = unit_size(v, first);
+    const uint8_t *rows = raw_row(g, first);
     if (g->n_blocks) {
         gpk_decoder *d;
         v->status[item] = get_decoder(g, UINT64_MAX, &d, &v->err[item]);
@@ -323,10 +329,15 @@ static void verify_unit(void *ctx, size_t item, size_t worker)
         uint8_t *to = v->buf + item * v->unit_rows * g->head.row_bytes;
         v->status[item] = read_block(g, d->dctx, unit, to, &v->err[item]);
         put_decoder(g, d);
+        rows = to;
     } else {
-        uint64_t bad = first_bad(g, first, unit_size(v, first), raw_row(g, first));
+        uint64_t bad = first_bad(g, first, n, rows);
         v->status[item] =
             bad == UINT64_MAX ? DN_OK : bad_row(g, bad, "its checksum or padding is wrong", &v->err[item]);
+    }
+    v->missing[item] = 0;
+    for (uint64_t i = 0; i < n && v->status[item] == DN_OK; i++) {
+        v->missing[item] += dn_geno_count_missing(rows + i * g->head.row_bytes, g->info.n_snps);
     }
 }
 
@@ -336,7 +347,7 @@ dn_status dn_gpk_verify(dn_gpk *g, size_t threads, dn_err *err)
     dn_pool *pool = NULL;
     dn_row_hash *all = NULL;
     struct verify v = {.g = g};
-    uint64_t stride = g->head.row_bytes;
+    uint64_t stride = g->head.row_bytes, n_missing = 0;
     if (g->stream) return dn_fail(err, DN_EINTERNAL, "%s: a stream is checked as it is read", g->path);
     v.unit_rows = g->n_blocks ? g->head.block_rows : (((uint64_t)1 << 20) + stride - 1) / stride;
     size_t batch = 2 * threads;
@@ -344,6 +355,7 @@ dn_status dn_gpk_verify(dn_gpk *g, size_t threads, dn_err *err)
     DN_TRY(dn_row_hash_new(&all, err));
     DN_TRY(dn_alloc(&v.status, batch, sizeof *v.status, "check", err));
     DN_TRY(dn_alloc(&v.err, batch, sizeof *v.err, "check", err));
+    DN_TRY(dn_alloc(&v.missing, batch, sizeof *v.missing, "check", err));
     if (g->n_blocks)
         DN_TRY(dn_alloc_aligned(&v.buf, batch * v.unit_rows, (size_t)stride, "decompressed blocks", err));
     uint64_t n_units = gpk_n_blocks(g->info.n_people, v.unit_rows);
@@ -355,6 +367,7 @@ dn_status dn_gpk_verify(dn_gpk *g, size_t threads, dn_err *err)
                 *err = v.err[i];
                 DN_TRY(v.status[i]);
             }
+            n_missing += v.missing[i];
             uint64_t first = (v.first_unit + i) * v.unit_rows;
             dn_row_hash_add(all, g->n_blocks ? v.buf + i * v.unit_rows * stride : raw_row(g, first),
                             (size_t)(unit_size(&v, first) * stride));
@@ -367,10 +380,15 @@ dn_status dn_gpk_verify(dn_gpk *g, size_t threads, dn_err *err)
                     "%s: the checksum of all rows is wrong, though each row's is right: make the file again",
                     g->path));
     }
+    if (n_missing != g->n_missing) {
+        DN_TRY(dn_fail(err, DN_EFORMAT, "%s: the trailer counts %llu missing calls; there are %llu", g->path,
+                       ULL(g->n_missing), ULL(n_missing)));
+    }
     status = DN_OK;
 done:
     dn_pool_free(pool);
     dn_row_hash_free(all);
+    free(v.missing);
     free(v.status);
     free(v.err);
     free(v.buf);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "geno.h"
 #include "gpk_impl.h"
 
 /* One block being compressed. */
@@ -18,7 +19,7 @@ struct dn_gpk_writer {
     dn_out *out;
     uint64_t n_people, n_snps, row_bytes;
     uint64_t pos; /* bytes written so far */
-    uint64_t n_rows;
+    uint64_t n_rows, n_missing;
     uint64_t head_hash;
     uint64_t *row_hash; /* n_people */
     dn_row_hash *all_rows;
@@ -261,6 +262,7 @@ dn_status dn_gpk_write_rows(dn_gpk_writer *w, const uint8_t *rows, uint64_t n_ro
         }
         w->row_hash[w->n_rows + i] = gpk_row_hash(row, w->row_bytes);
         dn_row_hash_add(w->all_rows, row, (size_t)w->row_bytes);
+        w->n_missing += dn_geno_count_missing(row, w->n_snps);
     }
     w->n_rows += n_rows;
     return w->level ? put_compressed(w, rows, n_rows, err)
@@ -283,7 +285,8 @@ dn_status dn_gpk_write_end(dn_gpk_writer **wp, dn_err *err)
     gpk_trailer head = {.n_rows = w->n_rows,
                         .n_index = n_index,
                         .head_hash = w->head_hash,
-                        .rows_hash = dn_row_hash_get(w->all_rows)};
+                        .rows_hash = dn_row_hash_get(w->all_rows),
+                        .n_missing = w->n_missing};
     memcpy(head.magic, GPK_TRAILER_MAGIC, 8);
     size_t body = sizeof head + hashes + index;
     gpk_footer foot = {.trailer_offset = w->pos, .file_size = w->pos + body + sizeof foot};

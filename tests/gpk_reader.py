@@ -164,8 +164,8 @@ class Gpk:
 
     def trailer(self):
         start = self.pos
-        head = self.take(40)
-        magic, n_rows, n_index, head_hash, self.rows_hash = struct.unpack("<8sQQQQ", head)
+        head = self.take(48)
+        magic, n_rows, n_index, head_hash, self.rows_hash, missing = struct.unpack("<8sQQQQQ", head)
         need(magic == b"GPKtrail" and n_rows == self.n and n_index == len(self.offsets), "trailer")
         need(head_hash == self.head_hash, "head hash")
         hashes = struct.unpack("<%dQ" % self.n, self.take(8 * self.n))
@@ -178,6 +178,7 @@ class Gpk:
         for i, row in enumerate(self.rows):
             need(xxh3(row) == hashes[i], "hash of row %d" % (i + 1))
         need(xxh3(b"".join(self.rows)) == self.rows_hash, "rows_hash")
+        need(sum(self.calls(i).count(3) for i in range(self.n)) == missing, "number of missing calls")
 
     def fingerprint(self):
         s = self.section
