@@ -19,6 +19,7 @@ export SHARED=${DNPIPE_SHARED-$root/../shared}
 [ -d "$SHARED/golden" ] || SHARED=
 if [ -z "$SHARED" ]; then echo "tests that need real data are skipped: no ../shared (set DNPIPE_SHARED)"; fi
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1:allocator_may_return_null=1} UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$here/lsan.supp:print_suppressions=0}
 export TMPDIR=${TMPDIR-/tmp} PYTHONDONTWRITEBYTECODE=1
 passed=0 failed=0 skipped=0
 # The number before a word in a summary line such as "12 passed, 0 failed".
