@@ -29,6 +29,7 @@ dn_status dn_h5_create(dn_h5 **out, const char *path, unsigned out_flags, dn_err
     fapl = H5Pcreate(H5P_FILE_ACCESS);
     fcpl = H5Pcreate(H5P_FILE_CREATE);
     dn_h5_set_access(fapl);
+    H5Pset_alignment(fapl, 512, 64); /* so that arrays can be used where they lie in a mapping */
     H5Pset_obj_track_times(fcpl, 0);
     f->file = H5Fcreate(dn_out_tmp_path(f->out), H5F_ACC_TRUNC, fcpl, fapl);
     if (f->file < 0) DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", path, dn_h5_reason()));
