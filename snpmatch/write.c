@@ -207,19 +207,10 @@ done:
 typedef struct {
     dn_h5 *f;
     dn_row_hash *hash;
-    dn_pool *pool;
     uint64_t n_snps, row_bytes, row; /* row: of the next person */
-    const uint8_t *from;             /* of the piece being unpacked */
     int8_t *calls;                   /* H5_PIECE bytes, or one row */
     uint64_t piece;                  /* rows that fit */
 } h5_sink;
-
-static void unpack_row(void *ctx, size_t item, size_t worker)
-{
-    h5_sink *s = ctx;
-    (void)worker;
-    dn_geno_unpack(s->from + item * s->row_bytes, 0, s->n_snps, s->calls + item * s->n_snps);
-}
 
 static dn_status put_h5(void *ctx, const uint8_t *rows, uint64_t n, dn_err *err)
 {
@@ -227,8 +218,8 @@ static dn_status put_h5(void *ctx, const uint8_t *rows, uint64_t n, dn_err *err)
     dn_row_hash_add(s->hash, rows, n * s->row_bytes);
     for (uint64_t i = 0; i < n; i += s->piece) {
         uint64_t k = n - i < s->piece ? n - i : s->piece;
-        s->from = rows + i * s->row_bytes;
-        dn_pool_run(s->pool, k, unpack_row, s);
+        for (uint64_t r = 0; r < k; r++)
+            dn_geno_unpack(rows + (i + r) * s->row_bytes, 0, s->n_snps, s->calls + r * s->n_snps);
         dn_status status = dn_h5_write_rows(s->f, "inputs", DN_I8, s->row, k, s->calls, err);
         if (status != DN_OK) return status;
         s->row += k;
@@ -271,7 +262,7 @@ static dn_status write_h5(const dn_match_job *job, const char *path, dn_match_fr
     dn_people people = {0};
     dn_snps snps = {0};
     uint64_t n = job->match->n_model, bytes;
-    h5_sink s = {.pool = job->pool, .n_snps = n, .row_bytes = dn_gpk_row_bytes(n)};
+    h5_sink s = {.n_snps = n, .row_bytes = dn_gpk_row_bytes(n)};
     DN_TRY(columns_of(job->match, false, &c, err));
     DN_TRY(snps_of(job, &c, &snps, err));
     DN_TRY(wanted_people(job, &people, err));
