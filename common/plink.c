@@ -116,6 +116,13 @@ static dn_status not_there(const char *prefix, const char *path, int why, dn_err
                        "--make-bed --out %s",
                        path, prefix, prefix, prefix);
     }
+    if (exists(prefix, ".ped")) {
+        return dn_fail(err, DN_EOPEN,
+                       "cannot open %s: it does not exist, but %s.ped does: that is a text fileset; run "
+                       "plink1.9 --file %s "
+                       "--make-bed --out %s",
+                       path, prefix, prefix, prefix);
+    }
     dn_kind kind;
     struct stat sb;
     if (stat(prefix, &sb) == 0 && S_ISREG(sb.st_mode) && dn_kind_of_file(prefix, &kind, NULL) == DN_OK) {
@@ -248,7 +255,7 @@ static dn_status same_people(const dn_plink *p, const dn_fileset *s, dn_err *err
         }
         const char *fid1 = dn_strs_get(&p->people.fid, i), *iid1 = dn_strs_get(&p->people.iid, i);
         if (strcmp(fid, fid1) == 0 && strcmp(iid, iid1) == 0) continue;
-        char where[64] = "the second person is not in the first file";
+        char where[96] = "the second person is not in the first file";
         for (uint64_t k = 0; k < n; k++) {
             if (strcmp(iid, dn_strs_get(&p->people.iid, k)) == 0 &&
                 strcmp(fid, dn_strs_get(&p->people.fid, k)) == 0) {
