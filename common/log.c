@@ -14,6 +14,7 @@
 static struct {
     const char *prog;
     bool quiet, verbose, tty, bar_shown;
+    bool working; /* options were fine and work began: from here on there is something to time */
     double start;
     const char *what, *unit;
     uint64_t total;
@@ -45,6 +46,7 @@ void dn_log_level(bool quiet, bool verbose)
 {
     g.quiet = quiet;
     g.verbose = verbose;
+    g.working = true;
 }
 
 static void clear_bar(void)
@@ -146,7 +148,7 @@ int dn_finish(dn_status status, const dn_err *err)
     }
     if (status != DN_OK)
         fprintf(stderr, "%s: %s\n", g.prog, err && err->msg[0] ? err->msg : "failed without a message");
-    if (!g.quiet) {
+    if (g.working && !g.quiet) {
         struct rusage ru;
         getrusage(RUSAGE_SELF, &ru);
         double cpu = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
