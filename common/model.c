@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "io.h"
+#include "package.h"
 
 void dn_layers_free(dn_layer *layer, size_t n_layers)
 {
@@ -32,7 +33,10 @@ void dn_model_free(dn_model *m)
     }
     for (size_t i = 0; i < m->n_members; i++) {
         free(m->members[i].name);
-        free(m->members[i].fat);
+        if (m->members[i].keep)
+            dn_package_free(m->members[i].keep);
+        else
+            free(m->members[i].fat);
         dn_layers_free(m->members[i].layer, m->members[i].n_layers);
     }
     free(m->norms);
@@ -153,7 +157,11 @@ dn_status dn_model_open(dn_model **out, const char *path, const dn_model_opts *o
     } else {
         DN_TRY(dn_packages_load(m, path, opts, err));
     }
-    m->snps_hash = dn_snps_hash(&m->snps);
+    m->snps_hash = dn_snps_hash(&m->snps); /* before alleles are dropped: a model has one identity */
+    if (opts->no_alleles) {
+        dn_strs_free(&m->snps.a1);
+        dn_strs_free(&m->snps.a2);
+    }
     if (!opts->snps_only) {
         DN_TRY(check_norms(m, path, err));
         DN_TRY(check_members(m, path, err));

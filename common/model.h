@@ -31,6 +31,7 @@ typedef struct {
     size_t n_layers;     /* hidden layers and the output layer; layer[0] is the fat layer's bias and BatchNorm */
     dn_layer *layer;
     uint64_t weight_hash; /* of all weights: two equal members are refused */
+    void *keep;           /* owned: what `fat` lies in, when that is a mapped file (dn_model_free's affair) */
 } dn_member;
 
 typedef enum { DN_TASK_CLASSIFICATION = 0, DN_TASK_REGRESSION = 1 } dn_task;
@@ -39,13 +40,15 @@ typedef struct {
     dn_task task;
     bool is_release;
     dn_snps snps;    /* alleles absent with no dummy.bim or under no_alleles */
-    float *freq;     /* M: frequency of A1 in the (first fold's) training set = mean / 2 */
+    float *freq;     /* M: frequency of A1 in the (first fold's) training set = mean / 2;
+                        NaN: no call there */
     dn_strs classes; /* C names; empty for regression */
     uint64_t n_snps, n_out; /* n_out = C, or 1 */
     size_t n_norms, n_members;
     dn_norm *norms;
     dn_member *members; /* in the order of the output columns */
-    uint64_t snps_hash; /* dn_snps_hash(&snps): what a matched file must carry */
+    uint64_t snps_hash; /* dn_snps_hash() of the SNPs, with alleles where the files have them even under
+                           no_alleles: what a matched file must carry */
 } dn_model;
 
 typedef struct {
@@ -56,9 +59,12 @@ typedef struct {
     size_t threads;           /* for computing a release's fat weights */
 } dn_model_opts;
 
-/* path: a folder of packages, one package, or a release directory (DN_MODELS/, DN_SNPS/). Members of a release: (fold, repeat)
- * in order; of packages: (fold, then the seed in the order of file names) as documented. DN_EMISMATCH: members disagree in SNPs,
- * alleles, classes or task, or two are equal; DN_EFORMAT: damaged, a member of the grid is missing. Each names the file. */
+/* path: a release directory (DN_MODELS/, DN_SNPS/), a folder of packages (seed{S}_fold{F}.h5), or one package.
+ * Members are ordered by fold, then by repeat (release) or seed (packages), all by number. The grid must be whole: every fold
+ * 1..F (release) or 0..F (packages) with every repeat or seed that there is. DN_EMISMATCH: members disagree in SNPs, alleles,
+ * classes or task, or two are equal; DN_EFORMAT: damaged, or a member of the grid is missing; DN_EUSAGE: class names are needed;
+ * DN_ENUMERIC: weights or statistics that are not finite. Each names the file. A package's fat weights are mapped in place
+ * where its layout allows; a release's are computed: M x H floats per member, and M x K doubles of one fold while opening. */
 DN_MUST_USE dn_status dn_model_open(dn_model **out, const char *path, const dn_model_opts *opts, dn_err *err);
 void dn_model_free(dn_model *m);
 

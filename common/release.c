@@ -196,7 +196,7 @@ done:
     return status;
 }
 
-static dn_status read_snps(dn_snps *snps, const char *path, bool no_alleles, dn_err *err)
+static dn_status read_snps(dn_snps *snps, const char *path, dn_err *err)
 {
     dn_status status;
     char *list = NULL, *bim = NULL;
@@ -207,10 +207,6 @@ static dn_status read_snps(dn_snps *snps, const char *path, bool no_alleles, dn_
     if (!list || !bim) DN_TRY(dn_fail(err, DN_ENOMEM, "out of memory"));
     DN_TRY(read_ids(snps, &by_id, list, err));
     if (stat(bim, &sb) == 0 || errno != ENOENT) DN_TRY(read_alleles(snps, by_id, bim, list, err));
-    if (no_alleles) {
-        dn_strs_free(&snps->a1);
-        dn_strs_free(&snps->a2);
-    }
     status = DN_OK;
 done:
     dn_map_free(by_id);
@@ -497,7 +493,7 @@ dn_status dn_release_load(dn_model *m, const char *path, const dn_model_opts *op
     uint64_t n_folds;
     m->is_release = true;
     DN_TRY(list_members(path, &cells, &n, &n_folds, err));
-    DN_TRY(read_snps(&m->snps, path, opts->no_alleles, err));
+    DN_TRY(read_snps(&m->snps, path, err));
     m->n_snps = m->snps.id.n;
     DN_TRY(read_norm(path, 1, m->n_snps, &mean, NULL, err));
     DN_TRY(dn_alloc(&m->freq, m->n_snps, sizeof *m->freq, "frequencies", err));

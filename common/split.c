@@ -78,13 +78,13 @@ dn_status dn_split_write(const char *path, dn_split *s, unsigned out_flags, dn_e
     dn_status status;
     dn_h5 *f = NULL;
     char name[64];
-    const uint32_t version[2] = {DN_SPLIT_MAJOR, DN_SPLIT_MINOR};
+    const uint64_t version[2] = {DN_SPLIT_MAJOR, DN_SPLIT_MINOR};
     DN_TRY(dn_split_check(s, path, err));
     s->hash = dn_split_hash(s);
     DN_TRY(dn_h5_create(&f, path, out_flags, err));
     DN_TRY(dn_h5_write_attr_str(f, "/", "format", mark, err));
-    DN_TRY(dn_h5_write_attr(f, "/", "major", DN_U32, &version[0], err));
-    DN_TRY(dn_h5_write_attr(f, "/", "minor", DN_U32, &version[1], err));
+    DN_TRY(dn_h5_write_attr(f, "/", "version_major", DN_U64, &version[0], err));
+    DN_TRY(dn_h5_write_attr(f, "/", "version_minor", DN_U64, &version[1], err));
     DN_TRY(dn_h5_write_attr_str(f, "/", "program", "dnpipe " DN_VERSION, err));
     DN_TRY(dn_h5_write_attr_str(f, "/", "method", s->method, err));
     DN_TRY(dn_h5_write_attr(f, "/", "seed", DN_U64, &s->seed, err));
@@ -112,7 +112,7 @@ static dn_status check_mark(dn_h5 *f, dn_err *err)
 {
     dn_status status;
     char *text = NULL;
-    uint32_t major;
+    uint64_t major;
     const char *path = dn_h5_path(f);
     if (!dn_h5_has_attr(f, "/", "format"))
         DN_TRY(dn_fail(err, DN_EFORMAT,
@@ -121,12 +121,12 @@ static dn_status check_mark(dn_h5 *f, dn_err *err)
     DN_TRY(dn_h5_read_attr_str(f, "/", "format", &text, err));
     if (strcmp(text, mark) != 0)
         DN_TRY(dn_fail(err, DN_EFORMAT, "%s is no split: it calls itself \"%s\"", path, text));
-    DN_TRY(dn_h5_read_attr(f, "/", "major", DN_U32, &major, err));
+    DN_TRY(dn_h5_read_attr(f, "/", "version_major", DN_U64, &major, err));
     if (major != DN_SPLIT_MAJOR) {
         DN_TRY(dn_fail(err, DN_EUNSUPPORTED,
-                       "%s is a split of version %u; this program reads version %d: use the dnpipe that "
+                       "%s is a split of version %llu; this program reads version %d: use the dnpipe that "
                        "wrote it, or a newer one",
-                       path, major, DN_SPLIT_MAJOR));
+                       path, (unsigned long long)major, DN_SPLIT_MAJOR));
     }
     status = DN_OK;
 done:
