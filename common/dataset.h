@@ -45,6 +45,11 @@ DN_MUST_USE dn_status dn_dataset_fingerprint(dn_dataset *d, uint64_t *fingerprin
                                              void (*progress)(void *ctx, uint64_t done), void *ctx,
                                              dn_err *err);
 
+/* Reads every row and compares it with the checksum in the file: DN_EFORMAT when it does not hold, DN_OK with
+ * *checked = false when the file (upstream's) carries none. progress as above. */
+DN_MUST_USE dn_status dn_dataset_verify(dn_dataset *d, size_t threads, bool *checked,
+                                        void (*progress)(void *ctx, uint64_t done), void *ctx, dn_err *err);
+
 /* ---- writing dataset.h5 ---- */
 typedef struct dn_dataset_writer dn_dataset_writer;
 /* Everything but the genotypes is written at once; info is not kept. Room on the disk is checked first
