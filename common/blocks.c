@@ -16,6 +16,7 @@
 typedef unsigned long long ull;
 
 enum {
+    OVERLAP = 2,         /* blocks when all of it would fit in one */
     CHUNK_COLS = 2048,   /* columns of a chunk: 512 bytes of each person's row */
     TILE_PEOPLE = 1024,  /* people of one item of transposition, or of reading from a sample-major .bed */
     READ_BYTES = 1 << 19 /* about what one item reads from a variant-major .bed */
@@ -35,10 +36,12 @@ typedef struct {
 typedef struct {
     const dn_blocks *b;
     uint64_t n_people, row_bytes, chunk_cols;
+    bool two_buffers;
     bool people_tiles; /* read by tiles of people: some set is sample-major */
     chunk ch[2];
     uint64_t block;     /* capacity in people, a multiple of 4 */
     uint8_t *rows;      /* block x row_bytes */
+    uint8_t *spare;     /* the same, when rows are handed on while the next block is made */
     uint8_t *mask;      /* of this block's people, for counting; NULL when all are wanted */
     uint64_t person, n; /* this block */
     size_t n_read_items, n_turn_items, n_cols_item;
@@ -49,6 +52,17 @@ typedef struct {
     dn_status status;
     dn_err err;
 } work;
+
+/* A finished block on its way to the caller. */
+typedef struct {
+    const work *w;
+    const uint8_t *rows;
+    uint64_t person, n;
+    bool running;
+    pthread_t thread;
+    dn_status status;
+    dn_err err;
+} handing;
 
 /* ---- counting ---- */
 
@@ -270,11 +284,31 @@ static dn_status plan(work *w, uint64_t span, size_t *n_chunks, dn_err *err)
                        "there is left of it",
                        (ull)n, (ull)b->n_cols, (ull)((need - b->memory + ((1 << 20) - 1)) >> 20));
     }
-    if (n < span) { /* blocks of about the same size, whole cache lines of a .bed row */
-        uint64_t n_blocks = (span + n - 1) / n, even = ((span + n_blocks - 1) / n_blocks + 255) / 256 * 256;
+    uint64_t n_blocks = (span + n - 1) / n;
+    /* When all would fit at once, two blocks in two buffers let the one be written while the other is made.
+     * When not, one large block at a time: the longer the pieces of the .bed's rows, the fewer the reads, and
+     * those are what a large cohort's time goes into. */
+    if (n_blocks == 1 && b->rows && span >= 1024) {
+        n_blocks = OVERLAP;
+        w->two_buffers = true;
+    }
+    if (n_blocks > 1) { /* blocks of about the same size, whole cache lines of a .bed row */
+        uint64_t even = ((span + n_blocks - 1) / n_blocks + 255) / 256 * 256;
         if (even < n) n = even;
     }
     w->block = n;
+    return DN_OK;
+}
+
+/* A block's rows. The stride's padding is missing; transposition leaves it alone. */
+static dn_status get_rows(const work *w, uint8_t **rows, dn_err *err)
+{
+    uint64_t used = dn_geno_bytes(w->b->n_cols);
+    dn_status status =
+        dn_alloc_aligned(rows, w->block, (size_t)w->row_bytes, "rows of a block of people", err);
+    if (status != DN_OK) return status;
+    for (uint64_t i = 0; i < w->block; i++)
+        memset(*rows + i * w->row_bytes + used, 0xFF, w->row_bytes - used);
     return DN_OK;
 }
 
@@ -294,11 +328,8 @@ static dn_status get_buffers(work *w, size_t n_chunks, dn_err *err)
                     err));
     if (w->b->keep) DN_TRY(dn_alloc(&w->mask, row, 1, "people of a block", err));
     if (w->b->rows) {
-        DN_TRY(dn_alloc_aligned(&w->rows, w->block, (size_t)w->row_bytes, "rows of a block of people", err));
-        /* The stride's padding is missing; transposition leaves it alone. */
-        uint64_t used = dn_geno_bytes(w->b->n_cols);
-        for (uint64_t i = 0; i < w->block; i++)
-            memset(w->rows + i * w->row_bytes + used, 0xFF, w->row_bytes - used);
+        DN_TRY(get_rows(w, &w->rows, err));
+        if (w->two_buffers) DN_TRY(get_rows(w, &w->spare, err));
     }
     status = DN_OK;
 done:
@@ -329,18 +360,44 @@ static bool next_block(work *w, uint64_t from)
 }
 
 /* Hands on the rows of wanted people, a run of neighbours at a time. */
-static dn_status hand_on(const work *w, dn_err *err)
+static void *hand_on(void *arg)
 {
-    for (uint64_t i = 0; w->rows && i < w->n;) {
+    handing *h = arg;
+    const work *w = h->w;
+    h->status = DN_OK;
+    for (uint64_t i = 0; i < h->n && h->status == DN_OK;) {
         uint64_t from = i;
-        while (i < w->n && wanted(w->b, w->person + i)) i++;
-        if (i > from) {
-            dn_status status = w->b->rows(w->b->ctx, w->rows + from * w->row_bytes, i - from, err);
-            if (status != DN_OK) return status;
-        }
-        while (i < w->n && !wanted(w->b, w->person + i)) i++;
+        while (i < h->n && wanted(w->b, h->person + i)) i++;
+        if (i > from) h->status = w->b->rows(w->b->ctx, h->rows + from * w->row_bytes, i - from, &h->err);
+        while (i < h->n && !wanted(w->b, h->person + i)) i++;
     }
-    return DN_OK;
+    return NULL;
+}
+
+/* Waits until the block before has been handed on. */
+static dn_status wait_for(handing *h, dn_err *err)
+{
+    if (h->running) pthread_join(h->thread, NULL);
+    h->running = false;
+    if (h->status != DN_OK) *err = h->err;
+    return h->status;
+}
+
+/* Hands on this block: with two row buffers by a thread of its own, while the next block is made. */
+static dn_status start_handing(work *w, handing *h, dn_err *err)
+{
+    dn_status status = wait_for(h, err);
+    if (status != DN_OK || !w->b->rows) return status;
+    *h = (handing){.w = w, .rows = w->rows, .person = w->person, .n = w->n};
+    if (w->spare) {
+        h->running = pthread_create(&h->thread, NULL, hand_on, h) == 0;
+        uint8_t *t = w->rows;
+        w->rows = w->spare;
+        w->spare = t;
+    }
+    if (h->running) return DN_OK;
+    hand_on(h);
+    return wait_for(h, err);
 }
 
 dn_status dn_blocks_run(const dn_blocks *b, dn_err *err)
@@ -348,6 +405,7 @@ dn_status dn_blocks_run(const dn_blocks *b, dn_err *err)
     dn_status status;
     size_t n_chunks = 0;
     work w = {.b = b, .n_people = b->cohort->people.iid.n, .row_bytes = dn_gpk_row_bytes(b->n_cols)};
+    handing h = {.status = DN_OK};
     uint64_t first = 0, last = w.n_people;
     pthread_mutex_init(&w.lock, NULL);
     while (first < last && !wanted(b, first)) first++;
@@ -359,10 +417,12 @@ dn_status dn_blocks_run(const dn_blocks *b, dn_err *err)
     DN_TRY(get_buffers(&w, n_chunks, err));
     for (uint64_t at = first; next_block(&w, at); at = w.person + w.n) {
         DN_TRY(one_block(&w, err));
-        DN_TRY(hand_on(&w, err));
+        DN_TRY(start_handing(&w, &h, err));
         if (b->progress) b->progress(b->ctx, w.person + w.n);
     }
+    DN_TRY(wait_for(&h, err));
 done:
+    if (h.running) pthread_join(h.thread, NULL);
     for (size_t k = 0; k < n_chunks; k++) {
         free(w.ch[k].bytes);
         free(w.ch[k].snp);
@@ -373,6 +433,7 @@ done:
     free(w.tile_src);
     free(w.mask);
     free(w.rows);
+    free(w.spare);
     pthread_mutex_destroy(&w.lock);
     return status;
 }

@@ -289,8 +289,9 @@ static dn_status parse_short(char *arg, char *next, bool *used_next, const dn_op
         *hit = o;
         if (takes_value(o)) {
             if (o->arg && o->arg[0] == '[') {
+                if (isdigit((unsigned char)p[1])) return apply(o, p + 1, err);
                 if (o->given) *o->given = true;
-                return p[1] ? apply(o, p + 1, err) : DN_OK;
+                continue; /* "-zq": no value, and more letters */
             }
             if (p[1]) return apply(o, p + 1, err);
             if (!next) return dn_fail(err, DN_EUSAGE, "-%c (--%s) needs a value: %s", *p, o->name, o->arg);

@@ -65,6 +65,9 @@ static void options(void)
     CHECK(flag && z == 5 && z_given && strcmp(out, "x") == 0 && epochs == 9 && mode == 2 &&
           mem == (uint64_t)2 << 30);
     CHECK(list.n == 2 && strcmp(dn_strs_get(&list, 1), "b") == 0);
+    char *alone[] = {"p", "-zf"};
+    flag = z_given = false;
+    CHECK(dn_opt_parse(2, alone, opts, N, &ops, &err) == DN_OK && flag && z_given && z == 5);
     CHECK(ops.n == 3 && strcmp(dn_strs_get(&ops, 1), "-") == 0 && strcmp(dn_strs_get(&ops, 2), "-x") == 0);
     char *bad[][3] = {{"p", "--epoch", "5"},   {"p", "--epochs", "0"}, {"p", "--epochs", "x"},
                       {"p", "--epochs", NULL}, {"p", "--by", "name"},  {"p", "--force=1", NULL},
