@@ -1,6 +1,6 @@
 /* snpmatch: aligns the SNPs of a PLINK cohort with those of a model, and writes the people's genotypes in the
  * model's terms. This file: options and the order of the work. The rules of matching are in match*.c,
- * genotypes in blocks.c, files in write.c, words in report.c. */
+ * genotypes in common/blocks.c, files in write.c, words in report.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
