@@ -215,6 +215,7 @@ int main(int argc, char **argv)
         goto done;
     }
     if (o.common.version) {
+        DN_TRY(dn_isa_check(&err));
         dn_print_version();
         goto done;
     }
