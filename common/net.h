@@ -20,7 +20,8 @@
 typedef struct {
     dn_task task;
     uint64_t n_snps;     /* M */
-    uint64_t n_features; /* K = 3C of the embedding's classes (regression: of its single class, 3) */
+    uint64_t n_features; /* K = 3 x classes of the embedding: also in regression, where the data have class
+                            labels (else 3) */
     uint64_t n_out;      /* C, or 1 for regression */
     size_t n_aux, n_main;
     uint64_t aux[DN_MAX_LAYERS];        /* nb_hidden_u_aux */
@@ -31,10 +32,10 @@ typedef struct {
 
 typedef struct dn_net dn_net;
 
-/* cfg is copied. emb: M x K float row-major, columns normalised (dn_embedding_normalise); mean, sd: M doubles
- * (dn_stats): all three are borrowed and must outlive the net. SNPs that dn_snp_is_flat() contribute 0. be:
- * where to compute; borrowed. Weights are zero until dn_net_init() or dn_net_push(). DN_EUSAGE: a config out
- * of bounds (what, found, allowed); DN_ENOMEM; DN_EGPU. */
+/* cfg, and emb (M x K float row-major, columns normalised: dn_embedding_normalise), mean and sd (M doubles:
+ * dn_stats) are copied: all may be freed. SNPs that dn_snp_is_flat() contribute 0. be: where to compute;
+ * borrowed. Weights are zero until dn_net_init() or dn_net_push(). DN_EUSAGE: a config out of bounds (what,
+ * found, allowed); DN_ENOMEM; DN_EGPU. */
 DN_MUST_USE dn_status dn_net_new(dn_net **out, const dn_net_config *cfg, const float *emb, const double *mean,
                                  const double *sd, dn_backend *be, dn_err *err);
 void dn_net_free(dn_net *net);

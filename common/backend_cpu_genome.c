@@ -1,0 +1,245 @@
+/* backend_cpu_genome.c: the genotype side of a net on the CPU: memory, the batch's words, input dropout. */
+#include "backend_cpu_impl.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "stats.h"
+
+#define MAX_CHUNKS  64
+#define SUM_FLOATS  ((uint64_t)8 << 20) /* of sums kept per chunk: 32 MB */
+#define GATHER      8                   /* tiles gathered at once: one cache line of each row */
+#define GATHER_ITEM (32 * GATHER)
+
+/* n zeroed floats; large ones on huge pages where the system grants them: rows of activations are few per 4
+ * KB page. */
+static dn_status big_alloc(float **p, uint64_t n, const char *what, dn_err *err)
+{
+    dn_status status = dn_alloc_aligned(p, n, sizeof **p, what, err);
+    if (status != DN_OK) return status;
+    const uintptr_t huge = (uintptr_t)2 << 20;
+    uintptr_t from = ((uintptr_t)*p + huge - 1) & ~(huge - 1), to = (uintptr_t)(*p + n) & ~(huge - 1);
+    if (to > from) (void)madvise((void *)from, to - from, MADV_HUGEPAGE); /* a hint */
+    memset(*p, 0, n * sizeof **p);
+    return DN_OK;
+}
+
+dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *spec, dn_err *err)
+{
+    cpu_backend *cb = (cpu_backend *)be;
+    dn_status status;
+    dn_genome *g = NULL;
+    *out = NULL;
+    DN_TRY(dn_alloc(&g, 1, sizeof *g, "network", err));
+    g->n_snps = spec->n_snps;
+    g->n_blocks = (spec->n_snps + CPU_BLOCK - 1) / CPU_BLOCK;
+    g->n_aux = spec->n_aux;
+    for (size_t l = 0; l <= g->n_aux; l++) {
+        g->width[l] = (size_t)(l ? spec->aux[l - 1] : spec->n_features);
+        g->pad[l] = cpu_pad(g->width[l]);
+    }
+    uint64_t rows = g->n_blocks * CPU_BLOCK, widest = 0;
+    for (size_t l = 0; l <= g->n_aux; l++) {
+        DN_TRY(big_alloc(&g->act[l], rows * g->pad[l], l ? "activations of the auxiliary net" : "embedding",
+                         err));
+        if (g->pad[l] > widest) widest = g->pad[l];
+        if (l) {
+            uint64_t n = g->pad[l - 1] * g->pad[l];
+            DN_TRY(dn_alloc_aligned(&g->packed[l - 1], n, sizeof(float), "auxiliary weights", err));
+            DN_TRY(dn_alloc_aligned(&g->packed_t[l - 1], n, sizeof(float), "auxiliary weights", err));
+            g->dw_floats += n;
+        }
+    }
+    for (uint64_t j = 0; j < g->n_snps; j++) {
+        memcpy(g->act[0] + j * g->pad[0], spec->emb + j * g->width[0], g->width[0] * sizeof(float));
+    }
+    DN_TRY(dn_alloc(&g->x, rows * 3, sizeof(float), "standardised dosages", err));
+    DN_TRY(dn_alloc(&g->mean, rows, sizeof(float), "means", err));
+    DN_TRY(dn_alloc(&g->isd, rows, sizeof(float), "standard deviations", err));
+    for (uint64_t j = 0; j < g->n_snps; j++) {
+        if (dn_snp_is_flat(spec->mean[j], spec->sd[j])) continue;
+        g->mean[j] = (float)spec->mean[j];
+        g->isd[j] = (float)(1 / spec->sd[j]);
+        for (int d = 0; d < 3; d++) g->x[j * 3 + (uint64_t)d] = (float)((d - spec->mean[j]) / spec->sd[j]);
+    }
+    g->n_chunks = g->n_blocks < MAX_CHUNKS ? g->n_blocks : MAX_CHUNKS;
+    while (g->n_chunks > 4 && g->dw_floats * g->n_chunks > SUM_FLOATS) g->n_chunks /= 2;
+    g->slab = SUM_FLOATS / (g->n_chunks * g->pad[g->n_aux]) / CPU_LANES * CPU_LANES;
+    if (g->slab < 64) g->slab = 64;
+    DN_TRY(dn_alloc_aligned(&g->dwpart, g->dw_floats * g->n_chunks, sizeof(float),
+                            "gradients of the auxiliary net", err));
+    /* Per worker: a fat_forward table, and of a block two gradients and the missing calls' sums. */
+    g->n_workers = dn_pool_threads(cb->pool);
+    g->worker_floats = FAT_TABLE + 3 * CPU_BLOCK * widest;
+    DN_TRY(big_alloc(&g->worker, g->n_workers * g->worker_floats, "scratch", err));
+    *out = g;
+    g = NULL;
+done:
+    cpu_genome_free(be, g);
+    return status;
+}
+
+void cpu_genome_free(dn_backend *be, dn_genome *g)
+{
+    (void)be;
+    if (!g) return;
+    for (size_t l = 0; l <= g->n_aux; l++) free(g->act[l]);
+    for (size_t l = 0; l < g->n_aux; l++) {
+        free(g->packed[l]);
+        free(g->packed_t[l]);
+    }
+    free(g->x);
+    free(g->mean);
+    free(g->isd);
+    free(g->word);
+    free(g->worker);
+    free(g->zpart);
+    free(g->dwpart);
+    free(g->gtab);
+    free(g->dz);
+    free(g);
+}
+
+dn_status cpu_fat_download(dn_backend *be, dn_genome *g, float *host, dn_err *err)
+{
+    (void)be, (void)err;
+    size_t H = g->width[g->n_aux], ld = g->pad[g->n_aux];
+    for (uint64_t j = 0; j < g->n_snps; j++)
+        memcpy(host + j * H, g->act[g->n_aux] + j * ld, H * sizeof *host);
+    return DN_OK;
+}
+
+/* ---- the batch ---- */
+
+typedef struct {
+    dn_genome *g;
+    const uint8_t *const *rows;
+} gather_job;
+
+/* Words of GATHER_ITEM tiles for all people, a cache line of each row at a time. */
+static void gather(void *ctx, size_t item, size_t worker)
+{
+    (void)worker;
+    const gather_job *q = ctx;
+    dn_genome *g = q->g;
+    uint64_t n_tiles = g->n_blocks * CPU_TILES, row_bytes = dn_geno_bytes(g->n_snps);
+    uint64_t from = (uint64_t)item * GATHER_ITEM,
+             to = from + GATHER_ITEM < n_tiles ? from + GATHER_ITEM : n_tiles;
+    for (uint64_t t0 = from; t0 < to; t0 += GATHER) {
+        uint64_t t1 = t0 + GATHER < to ? t0 + GATHER : to;
+        for (uint64_t b = 0; b < g->n; b++) {
+            for (uint64_t t = t0; t < t1; t++) {
+                uint64_t w = UINT64_MAX, at = t * 8;
+                if (at + 8 <= row_bytes)
+                    memcpy(&w, q->rows[b] + at, 8);
+                else if (at < row_bytes)
+                    memcpy(&w, q->rows[b] + at, (size_t)(row_bytes - at));
+                w = le64toh(w);
+                if ((t + 1) * FAT_COLS > g->n_snps) { /* calls past the last SNP */
+                    uint64_t left = t * FAT_COLS < g->n_snps ? g->n_snps - t * FAT_COLS : 0;
+                    w |= left < FAT_COLS ? UINT64_MAX << 2 * left : 0;
+                }
+                g->word[t * g->n + b] = w;
+            }
+        }
+    }
+}
+
+/* Sets every call that is drawn 0 to missing. Draws are made person after person, as upstream's over the
+ * batch. */
+static dn_status drop_calls(dn_genome *g, double keep, dn_rng *rng, dn_err *err)
+{
+    enum { PIECE = 64 * FAT_COLS };
+    uint8_t *kept = NULL;
+    dn_status status = dn_alloc(&kept, PIECE, 1, "input dropout", err);
+    if (status != DN_OK) return status;
+    for (uint64_t b = 0; b < g->n; b++) {
+        for (uint64_t at = 0; at < g->n_snps; at += PIECE) {
+            uint64_t n = g->n_snps - at < PIECE ? g->n_snps - at : PIECE;
+            dn_rng_bernoulli(rng, keep, kept, n);
+            for (uint64_t k = 0; k < n; k += FAT_COLS) {
+                uint64_t m = 0, w = n - k < FAT_COLS ? n - k : FAT_COLS;
+                for (uint64_t i = 0; i < w; i++) m |= (uint64_t)(kept[k + i] ? 0 : 3) << 2 * i;
+                g->word[(at + k) / FAT_COLS * g->n + b] |= m;
+            }
+        }
+    }
+    free(kept);
+    return DN_OK;
+}
+
+dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows, uint64_t n, double keep,
+                        dn_rng *rng, dn_err *err)
+{
+    cpu_backend *cb = (cpu_backend *)be;
+    dn_status status;
+    uint64_t n_tiles = g->n_blocks * CPU_TILES;
+    if (n > g->room) {
+        free(g->word);
+        g->word = NULL;
+        g->room = 0;
+        uint64_t words;
+        if (n > DN_MAX_PEOPLE || !dn_mul(n, n_tiles, &words)) {
+            return dn_fail(err, DN_ENOMEM, "a batch of %llu people is too large", (unsigned long long)n);
+        }
+        DN_TRY(dn_alloc_aligned(&g->word, words, sizeof *g->word, "genotypes of a batch", err));
+        g->room = n;
+    }
+    g->n = n;
+    g->scale = 1.0;
+    gather_job q = {g, rows};
+    dn_pool_run(cb->pool, (size_t)((n_tiles + GATHER_ITEM - 1) / GATHER_ITEM), gather, &q);
+    if (keep < 1.0) {
+        g->scale = 1.0 / keep;
+        DN_TRY(drop_calls(g, keep, rng, err));
+    }
+    status = DN_OK;
+done:
+    return status;
+}
+
+void cpu_used(const uint64_t *word, size_t n, fat_used used[FAT_GROUPS])
+{
+    uint64_t seen[FAT_GROUPS][4] = {{0}};
+    for (size_t i = 0; i < n; i++) {
+        uint64_t w = word[i];
+        for (int g = 0; g < FAT_GROUPS; g++, w >>= 8) seen[g][w >> 6 & 3] |= (uint64_t)1 << (w & 63);
+    }
+    for (int g = 0; g < FAT_GROUPS; g++) {
+        unsigned k = 0;
+        for (unsigned q = 0; q < 4; q++) {
+            for (uint64_t m = seen[g][q]; m; m &= m - 1)
+                used[g].value[k++] = (uint8_t)(64 * q + (unsigned)__builtin_ctzll(m));
+        }
+        used[g].n = (uint16_t)k;
+    }
+}
+
+void cpu_transpose32(const uint64_t in[32], uint64_t out[32])
+{
+    /* Halves, quarters ... of the square change places: after the round of width w, 2-bit columns and rows
+     * agree in that bit. */
+    static const uint64_t mask[5] = {0x00000000ffffffffu, 0x0000ffff0000ffffu, 0x00ff00ff00ff00ffu,
+                                     0x0f0f0f0f0f0f0f0fu, 0x3333333333333333u};
+    memcpy(out, in, 32 * sizeof *out);
+    for (int r = 0; r < 5; r++) {
+        int w = 16 >> r, shift = 2 * w;
+        for (int base = 0; base < 32; base += 2 * w) {
+            for (int i = base; i < base + w; i++) {
+                uint64_t a = out[i], b = out[i + w], t = (a >> shift ^ b) & mask[r];
+                out[i] = a ^ t << shift;
+                out[i + w] = b ^ t;
+            }
+        }
+    }
+}
+
+void cpu_transpose32_ref(const uint64_t in[32], uint64_t out[32])
+{
+    for (int s = 0; s < 32; s++) {
+        out[s] = 0;
+        for (int i = 0; i < 32; i++) out[s] |= (in[i] >> 2 * s & 3) << 2 * i;
+    }
+}
