@@ -32,6 +32,14 @@ ifeq ($(VARIANT),tsan)
   ldflags += -fsanitize=thread
 endif
 
+# Fuzz targets: under libFuzzer in this variant (clang), replayed by a main of their own in every other.
+fuzz_main := tests/fuzz/replay.c
+ifeq ($(VARIANT),fuzz)
+  cflags += -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+  ldflags += -fsanitize=fuzzer,address,undefined
+  fuzz_main :=
+endif
+
 # Libraries are looked up only by goals that compile, so that `make help` and `make deps` work on a bare machine.
 pkg_cflags = $(shell pkg-config --cflags $(pkgs) 2>/dev/null)
 pkg_libs   = $(shell pkg-config --libs $(pkgs) 2>/dev/null)
@@ -48,7 +56,10 @@ unit_src   := $(wildcard tests/unit/test_*.c)
 units      := $(unit_src:tests/unit/%.c=$(out)/unit/%)
 tool_src   := $(wildcard tests/tools/*.c)
 tools      := $(tool_src:tests/tools/%.c=$(out)/tools/%)
-all_obj    := $(common_obj) $(work_obj) $(main_obj) $(unit_src:%.c=$(out)/%.o) $(tool_src:%.c=$(out)/%.o)
+fuzz_src   := $(wildcard tests/fuzz/fuzz_*.c)
+fuzzers    := $(fuzz_src:tests/fuzz/%.c=$(out)/fuzz/%)
+all_obj    := $(common_obj) $(work_obj) $(main_obj) $(unit_src:%.c=$(out)/%.o) $(tool_src:%.c=$(out)/%.o) \
+              $(fuzz_src:%.c=$(out)/%.o) $(fuzz_main:%.c=$(out)/%.o)
 
 .DEFAULT_GOAL := all
 .PHONY: all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-tsan fuzz bench lint format clean
@@ -100,6 +111,10 @@ $(out)/tools/%: $(out)/tests/tools/%.o $(work_obj) $(lib)
 	@mkdir -p $(@D)
 	$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
 
+$(out)/fuzz/%: $(out)/tests/fuzz/%.o $(fuzz_main:%.c=$(out)/%.o) $(work_obj) $(lib)
+	@mkdir -p $(@D)
+	$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
+
 build/bin: FORCE
 	@mkdir -p build
 	@[ "$(VARIANT)" != cpu ] || ln -sfn cpu/bin build/bin
@@ -118,8 +133,9 @@ check: deps  ## every test (under 10 minutes on 2 cores)
 unit: $(units)  ## unit tests alone
 	@tests/run.sh --variant $(VARIANT) --unit
 
-build-tests: all tools $(units)
-.PHONY: build-tests
+fuzzers: $(fuzzers)
+build-tests: all tools $(units) fuzzers
+.PHONY: build-tests fuzzers
 
 check-asan: deps  ## the tests under AddressSanitizer
 	@$(MAKE) --no-print-directory VARIANT=asan build-tests
@@ -130,6 +146,11 @@ check-ubsan: deps  ## the tests under UndefinedBehaviorSanitizer
 check-tsan: deps  ## the unit tests and threaded runs under ThreadSanitizer
 	@$(MAKE) --no-print-directory VARIANT=tsan build-tests
 	@tests/run.sh --variant tsan
+
+fuzz: deps  ## libFuzzer on every reader, FUZZ_SECONDS=60 each (needs clang); FUZZ=plink for one
+	@command -v clang >/dev/null || { echo "make: 'make fuzz' needs clang: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
+	@$(MAKE) --no-print-directory VARIANT=fuzz CC=clang fuzzers
+	@tests/fuzz/run.sh build/fuzz/fuzz $(FUZZ)
 
 bench: deps  ## measure against the peers, with ratios
 	@$(MAKE) --no-print-directory all tools

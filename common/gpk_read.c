@@ -168,8 +168,11 @@ static dn_status parse_strs(dn_gpk *g, const char *tag, dn_strs *t, uint64_t n, 
 {
     dn_status status;
     uint64_t found = 0;
-    for (const uint8_t *q = p; q < p + length && (q = memchr(q, 0, (size_t)(p + length - q))) != NULL; q++)
-        found++;
+    for (uint64_t at = 0; at < length; at++, found++) { /* p is NULL when length is 0 */
+        const uint8_t *q = memchr(p + at, 0, (size_t)(length - at));
+        if (!q) break;
+        at = (uint64_t)(q - p);
+    }
     if (found != n || (length && p[length - 1] != 0)) {
         DN_TRY(dn_fail(err, DN_EFORMAT, "%s: section %s holds %llu strings, not %llu", g->path, tag,
                        ULL(found), ULL(n)));
