@@ -148,7 +148,7 @@ static void back_to_bed(const uint8_t *row, uint64_t n_bytes, uint8_t *bed)
 {
     for (uint64_t i = 0; i < n_bytes; i++) {
         unsigned x = row[i];
-        bed[i] = (uint8_t)~((x & 0xAAu) | ((x ^ x >> 1) & 0x55u));
+        bed[i] = (uint8_t) ~((x & 0xAAu) | ((x ^ x >> 1) & 0x55u));
     }
 }
 
@@ -176,7 +176,8 @@ static dn_status read_sample_major(dn_fileset *s, const uint64_t *snp, size_t n_
             end = (w[last].snp & ~(uint64_t)3) + 4 < s->n_snps ? (w[last].snp & ~(uint64_t)3) + 4 : s->n_snps;
             DN_TRY(read_tile(s, first, end - first, person + from, n_tile, in, out, err));
             for (; k <= last; k++) {
-                back_to_bed(out + (w[k].snp - first) * (TILE_PEOPLE / 4), dn_geno_bytes(n_tile), bufs[w[k].k] + from / 4);
+                back_to_bed(out + (w[k].snp - first) * (TILE_PEOPLE / 4), dn_geno_bytes(n_tile),
+                            bufs[w[k].k] + from / 4);
             }
         }
     }

@@ -1,8 +1,8 @@
-/* fuzz.h: for the fuzz targets. A target is one file tests/fuzz/fuzz_NAME.c that defines LLVMFuzzerTestOneInput(): it
- * hands `data` to a reader and to whatever a program would then ask of it. The reader must return, with any status;
- * crashes, leaks, endless loops and results out of bounds are faults. Its inputs are the files of
- * tests/fuzz/corpus/NAME. Nothing else is needed: `make fuzz` runs it under libFuzzer, `make check` replays its corpus
- * (replay.c). Inputs that once failed are put into the corpus. */
+/* fuzz.h: for the fuzz targets. A target is one file tests/fuzz/fuzz_NAME.c that defines
+ * LLVMFuzzerTestOneInput(): it hands `data` to a reader and to whatever a program would then ask of it. The
+ * reader must return, with any status; crashes, leaks, endless loops and results out of bounds are faults.
+ * Its inputs are the files of tests/fuzz/corpus/NAME. Nothing else is needed: `make fuzz` runs it under
+ * libFuzzer, `make check` replays its corpus (replay.c). Inputs that once failed are put into the corpus. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -23,11 +23,13 @@ static void fuzz_clean(void)
     if (system(cmd) != 0) perror("fuzz: cannot clean up");
 }
 
-/* Writes a file for readers that want one; path (256 bytes) gets its name, "NAME" in a folder of this process in memory. */
+/* Writes a file for readers that want one; path (256 bytes) gets its name, "NAME" in a folder of this process
+ * in memory. */
 static inline void fuzz_file(char path[256], const char *name, const void *data, size_t size)
 {
     if (!fuzz_dir[0]) {
-        strcpy(fuzz_dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/dnpipe_fuzz_XXXXXX" : "/tmp/dnpipe_fuzz_XXXXXX");
+        strcpy(fuzz_dir,
+               access("/dev/shm", W_OK) == 0 ? "/dev/shm/dnpipe_fuzz_XXXXXX" : "/tmp/dnpipe_fuzz_XXXXXX");
         if (!mkdtemp(fuzz_dir)) abort();
         atexit(fuzz_clean);
     }
@@ -37,12 +39,12 @@ static inline void fuzz_file(char path[256], const char *name, const void *data,
 }
 
 /* A failed promise of the reader. */
-#define FUZZ_CHECK(cond)                                                                                               \
-    do {                                                                                                               \
-        if (!(cond)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: broken promise: %s\n", __FILE__, __LINE__, #cond);                                 \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define FUZZ_CHECK(cond)                                                                                     \
+    do {                                                                                                     \
+        if (!(cond)) {                                                                                       \
+            fprintf(stderr, "%s:%d: broken promise: %s\n", __FILE__, __LINE__, #cond);                       \
+            abort();                                                                                         \
+        }                                                                                                    \
     } while (0)
 
 /* Every refusal must say why. */

@@ -1,5 +1,5 @@
-/* .gpk files and streams. First byte: bit 0 = as a stream, bit 1 = as it is; else the hashes are made right first
- * (docs/format-gpk.md), so that damage reaches what lies behind them. */
+/* .gpk files and streams. First byte: bit 0 = as a stream, bit 1 = as it is; else the hashes are made right
+ * first (docs/format-gpk.md), so that damage reaches what lies behind them. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -41,7 +41,8 @@ static void seal(uint8_t *p, size_t n)
     if (tail > n - 80) return;
     put(p + tail + 24, head);
     bool raw = (p[12] & 1) == 0;
-    if (raw && rows <= tail && people <= (n - tail) / 8 && row > 0 && row <= n && people * row <= tail - rows) {
+    if (raw && rows <= tail && people <= (n - tail) / 8 && row > 0 && row <= n &&
+        people * row <= tail - rows) {
         put(p + tail + 32, dn_hash(p + rows, people * row));
         for (uint64_t i = 0; i < people && tail + 48 + 8 * (i + 1) <= n - 32; i++) {
             put(p + tail + 48 + 8 * i, dn_hash(p + rows + i * row, row));
@@ -62,8 +63,10 @@ static void use(dn_gpk *g)
     for (uint64_t i = 0; info->label && i < info->n_people; i++) {
         FUZZ_CHECK(info->label[i] >= -1 && info->label[i] < (int64_t)info->class_names.n);
     }
-    for (uint64_t j = 0; info->model_snps && j < info->n_snps; j++) FUZZ_CHECK(info->place[j] < info->model_snps);
-    if (!dn_mul(7, bytes, &cost) || cost > 1 << 24) return; /* rows of one that claims so many are not there */
+    for (uint64_t j = 0; info->model_snps && j < info->n_snps; j++)
+        FUZZ_CHECK(info->place[j] < info->model_snps);
+    if (!dn_mul(7, bytes, &cost) || cost > 1 << 24)
+        return; /* rows of one that claims so many are not there */
     uint8_t *buf = malloc(cost);
     FUZZ_CHECK(buf);
     for (uint64_t i = 0; i < info->n_people; i += 7) {

@@ -55,8 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 FUZZ_SAYS(status, err);
                 left -= n;
             }
-            if (status == DN_OK) status = dn_npy_end(&a, &err);
-            else dn_npy_free(a);
+            if (status == DN_OK)
+                status = dn_npy_end(&a, &err);
+            else
+                dn_npy_free(a);
         }
     }
     dn_npz_close(z);

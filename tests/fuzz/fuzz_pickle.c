@@ -32,14 +32,16 @@ static void walk(const dn_pickle *p, dn_pk v, int depth, int *budget)
     if (dn_pk_get_array(p, v, &a)) {
         uint8_t one[64];
         dn_err err;
-        if (a.dtype.kind == 'O') FUZZ_CHECK(dn_pk_len(p, a.data) == a.n_items);
+        if (a.dtype.kind == 'O')
+            FUZZ_CHECK(dn_pk_len(p, a.data) == a.n_items);
         else if (a.n_items > 0 && a.dtype.item <= sizeof one) {
-            FUZZ_CHECK(dn_pk_bytes(p, a.data, (a.n_items - 1) * a.dtype.item, a.dtype.item, one, &err) == DN_OK);
+            FUZZ_CHECK(dn_pk_bytes(p, a.data, (a.n_items - 1) * a.dtype.item, a.dtype.item, one, &err) ==
+                       DN_OK);
         }
         walk(p, a.data, depth - 1, budget);
     }
     uint64_t len = dn_pk_len(p, v);
-    for (uint64_t k = 0; k < len && *budget > 0; k++) {
+    for (uint64_t k = 0; k<len && * budget> 0; k++) {
         if (type == DN_PK_DICT) {
             dn_pk key, value;
             dn_pk_pair(p, v, k, &key, &value);

@@ -1,5 +1,5 @@
-/* Filesets and lists of people and SNPs. Input: two bytes each (little-endian) for the lengths of .fam and .bim, then .fam,
- * .bim and .bed. The .bim also serves as a list of people, the .fam as a list of SNPs. */
+/* Filesets and lists of people and SNPs. Input: two bytes each (little-endian) for the lengths of .fam and
+ * .bim, then .fam, .bim and .bed. The .bim also serves as a list of people, the .fam as a list of SNPs. */
 #include "fuzz.h"
 
 #include "geno.h"
@@ -15,7 +15,8 @@ static void read_genotypes(dn_plink *p)
         uint64_t snp[2] = {p->n_snps - 1 - j, j};
         dn_status status = dn_plink_read_block(p, snp, 2, first, n - first, bufs, &err);
         FUZZ_CHECK(status == DN_OK); /* sizes were checked when it was opened */
-        if ((n - first) % 4) FUZZ_CHECK(bufs[0][bytes - 1] >> (n - first) % 4 * 2 == 0x55 >> (n - first) % 4 * 2);
+        if ((n - first) % 4)
+            FUZZ_CHECK(bufs[0][bytes - 1] >> (n - first) % 4 * 2 == 0x55 >> (n - first) % 4 * 2);
     }
     free(buf);
 }

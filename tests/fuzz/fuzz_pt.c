@@ -1,5 +1,6 @@
-/* PyTorch's .pt. Input: as it is when it begins like a zip; else two bytes for the length of data.pkl, then data.pkl, and
- * the rest is the bytes of storages 0 and 1: a zip is made of them, so that damage reaches what lies behind its checksums. */
+/* PyTorch's .pt. Input: as it is when it begins like a zip; else two bytes for the length of data.pkl, then
+ * data.pkl, and the rest is the bytes of storages 0 and 1: a zip is made of them, so that damage reaches what
+ * lies behind its checksums. */
 #include "fuzz.h"
 
 #include <zip.h>
@@ -34,8 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dn_err err = {0};
     dn_pt *f;
     if (size < 2) return 0;
-    if (data[0] == 'P' && data[1] == 'K') fuzz_file(path, "x.pt", data, size);
-    else make_zip(path, data, size);
+    if (data[0] == 'P' && data[1] == 'K')
+        fuzz_file(path, "x.pt", data, size);
+    else
+        make_zip(path, data, size);
     dn_status status = dn_pt_open(&f, path, &err);
     FUZZ_SAYS(status, err);
     if (status != DN_OK) return 0;

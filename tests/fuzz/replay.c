@@ -1,6 +1,6 @@
-/* replay.c: main() for a fuzz target without a fuzzer: every file of the given folders, as it is and in --mutate N
- * damaged copies (the same ones every time). A crash ends it; the input is named on stderr before it runs when
- * FUZZ_VERBOSE is set, and left in --keep FILE. */
+/* replay.c: main() for a fuzz target without a fuzzer: every file of the given folders, as it is and in
+ * --mutate N damaged copies (the same ones every time). A crash ends it; the input is named on stderr before
+ * it runs when FUZZ_VERBOSE is set, and left in --keep FILE. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -34,9 +34,11 @@ static void run_one(const uint8_t *data, size_t size)
 /* A few random changes: bytes, cuts, pieces doubled or moved, numbers at the borders of their types. */
 static size_t mutate(uint8_t *p, size_t n, unsigned long long *s)
 {
-    static const uint64_t border[] = {0, 1, 0x7f, 0xff, 0xffff, 0x7fffffff, 0xffffffff, 0x100000000, UINT64_MAX, UINT64_MAX >> 1};
+    static const uint64_t border[] = {0,          1,          0x7f,        0xff,       0xffff,
+                                      0x7fffffff, 0xffffffff, 0x100000000, UINT64_MAX, UINT64_MAX >> 1};
     for (unsigned long long k = 1 + next_random(s) % 4; k > 0; k--) {
-        size_t at = n ? next_random(s) % n : 0, len = 1 + next_random(s) % 8, from = n ? next_random(s) % n : 0;
+        size_t at = n ? next_random(s) % n : 0, len = 1 + next_random(s) % 8,
+               from = n ? next_random(s) % n : 0;
         uint64_t b = border[next_random(s) % (sizeof border / sizeof border[0])];
         if (n == 0) return 0;
         if (at + len > n) len = n - at;
@@ -84,8 +86,10 @@ int main(int argc, char **argv)
     unsigned long mutations = 0;
     for (int i = 1; i < argc; i++) {
         struct stat sb;
-        if (strcmp(argv[i], "--mutate") == 0 && i + 1 < argc) mutations = strtoul(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--keep") == 0 && i + 1 < argc) keep = argv[++i];
+        if (strcmp(argv[i], "--mutate") == 0 && i + 1 < argc)
+            mutations = strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--keep") == 0 && i + 1 < argc)
+            keep = argv[++i];
         else if (stat(argv[i], &sb) == 0 && S_ISDIR(sb.st_mode)) {
             struct dirent **list;
             int n = scandir(argv[i], &list, NULL, by_name);
