@@ -1,5 +1,6 @@
-/* npz_write.c: writing .npz (see npz.h): a zip archive with stored members, made by hand so that it goes through dn_out and
- * has no times in it. Sizes are known before, so only the checksum is filled in afterwards; zip64 records where needed. */
+/* npz_write.c: writing .npz (see npz.h): a zip archive with stored members, made by hand so that it goes
+ * through dn_out and has no times in it. Sizes are known before, so only the checksum is filled in
+ * afterwards; zip64 records where needed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static void crc_init(uint32_t table[8][256])
         table[0][i] = c;
     }
     for (int t = 1; t < 8; t++) {
-        for (uint32_t i = 0; i < 256; i++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
+        for (uint32_t i = 0; i < 256; i++)
+            table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
     }
 }
 
@@ -44,9 +46,10 @@ static uint32_t crc_add(uint32_t table[8][256], uint32_t c, const uint8_t *p, si
 {
     c = ~c;
     for (; n >= 8; n -= 8, p += 8) {
-        uint32_t lo = c ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
-        c = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^ table[4][lo >> 24] ^ table[3][p[4]] ^ table[2][p[5]] ^
-            table[1][p[6]] ^ table[0][p[7]];
+        uint32_t lo =
+            c ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        c = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^ table[4][lo >> 24] ^
+            table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
     }
     for (; n; n--) c = table[0][(c ^ *p++) & 255] ^ c >> 8;
     return ~c;
@@ -109,7 +112,8 @@ dn_status dn_npz_create(dn_npz_writer **out, const char *path, unsigned out_flag
     dn_status status;
     dn_npz_writer *w = NULL;
     *out = NULL;
-    if (strcmp(path, "-") == 0) DN_TRY(dn_fail(err, DN_EUSAGE, "a .npz cannot be written to a pipe: give a file name"));
+    if (strcmp(path, "-") == 0)
+        DN_TRY(dn_fail(err, DN_EUSAGE, "a .npz cannot be written to a pipe: give a file name"));
     DN_TRY(dn_alloc(&w, 1, sizeof *w, "npz", err));
     DN_TRY(dn_alloc(&w->buf, BUF, 1, "npz", err));
     crc_init(w->table);
@@ -128,7 +132,10 @@ static size_t npy_header(uint8_t *h, size_t cap, const char *descr, int ndim, co
     char dict[512];
     int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (int k = 0; k < ndim; k++) {
-        n += snprintf(dict + n, sizeof dict - (size_t)n, "%llu%s", (unsigned long long)dim[k], k + 1 < ndim ? ", " : ndim == 1 ? "," : "");
+        n += snprintf(dict + n, sizeof dict - (size_t)n, "%llu%s", (unsigned long long)dim[k],
+                      k + 1 < ndim ? ", "
+                      : ndim == 1  ? ","
+                                   : "");
     }
     n += snprintf(dict + n, sizeof dict - (size_t)n, "), }");
     size_t total = (10 + (size_t)n + 1 + 63) / 64 * 64;
@@ -146,15 +153,19 @@ static dn_status finish_member(dn_npz_writer *w, dn_err *err)
 {
     if (w->n == 0) return DN_OK;
     struct member *m = &w->member[w->n - 1];
-    if (w->left) return dn_fail(err, DN_EINTERNAL, "%s: array %s lacks %llu bytes", dn_out_path(w->out), m->name, (unsigned long long)w->left);
+    if (w->left)
+        return dn_fail(err, DN_EINTERNAL, "%s: array %s lacks %llu bytes", dn_out_path(w->out), m->name,
+                       (unsigned long long)w->left);
     m->crc = w->crc;
     dn_status status = flush(w, err);
     if (status != DN_OK) return status;
-    uint8_t crc[4] = {(uint8_t)w->crc, (uint8_t)(w->crc >> 8), (uint8_t)(w->crc >> 16), (uint8_t)(w->crc >> 24)};
+    uint8_t crc[4] = {(uint8_t)w->crc, (uint8_t)(w->crc >> 8), (uint8_t)(w->crc >> 16),
+                      (uint8_t)(w->crc >> 24)};
     return dn_out_pwrite(w->out, crc, 4, m->offset + 14, err);
 }
 
-dn_status dn_npz_start(dn_npz_writer *w, const char *name, const char *descr, int ndim, const uint64_t *dim, uint64_t n_bytes, dn_err *err)
+dn_status dn_npz_start(dn_npz_writer *w, const char *name, const char *descr, int ndim, const uint64_t *dim,
+                       uint64_t n_bytes, dn_err *err)
 {
     dn_status status;
     uint8_t header[640];

@@ -8,7 +8,7 @@
  *
  * Protocols 2 to 5. Constructors: collections OrderedDict; torch._utils _rebuild_tensor_v2 over torch
  * *Storage; numpy's _reconstruct, _frombuffer, scalar, dtype and ndarray (under numpy.core and numpy._core);
- * _codecs encode to latin1.
+ * _codecs encode to latin1 and bytes() for none.
  *
  * Bounds: every value costs at least a byte of input, so memory is at most about 50 times the input; nesting,
  * stack and memo are bounded too. Values are numbered nodes; lists may contain themselves, so callers walk to

@@ -15,7 +15,8 @@ typedef enum {
     G_NP_SCALAR,
     G_NP_DTYPE,
     G_NP_NDARRAY,
-    G_ENCODE
+    G_ENCODE,
+    G_NO_BYTES
 } pk_global;
 
 typedef struct {

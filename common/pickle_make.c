@@ -37,6 +37,7 @@ static const struct {
     {"numpy", "dtype", G_NP_DTYPE, 0, 0},
     {"numpy", "ndarray", G_NP_NDARRAY, 0, 0},
     {"_codecs", "encode", G_ENCODE, 0, 0},
+    {"__builtin__", "bytes", G_NO_BYTES, 0, 0},
 };
 #undef F
 
@@ -376,6 +377,11 @@ dn_status pk_make_reduce(dn_pickle *p, dn_pk callable, dn_pk args, dn_pk *out, d
     case G_NP_SCALAR: return make_scalar(p, args, out, err);
     case G_NP_DTYPE: return make_dtype(p, args, out, err);
     case G_ENCODE: return make_encoded(p, args, out, err);
+    case G_NO_BYTES: { /* how protocol 2 writes b"" */
+        if (dn_pk_len(p, args) != 0) return pk_fail(p, err, "bytes() with arguments");
+        pk_node empty = {.type = DN_PK_BYTES};
+        return pk_new(p, empty, out, err);
+    }
     case G_STORAGE:
     case G_NP_NDARRAY: break;
     }

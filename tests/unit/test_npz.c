@@ -1,5 +1,5 @@
-/* .npy and .npz: what we write we read back, same arrays give the same bytes, and headers that lie are refused before
- * anything is allocated. */
+/* .npy and .npz: what we write we read back, same arrays give the same bytes, and headers that lie are
+ * refused before anything is allocated. */
 #include "check.h"
 #include "io.h"
 #include "npz.h"
@@ -46,7 +46,8 @@ static void write_sample(const char *path)
     CHECK_OK(dn_npz_start(w, "mean", "<f8", 1, (uint64_t[]){3000}, sizeof mean, &err), &err);
     CHECK_OK(dn_npz_write(w, mean, sizeof mean, &err), &err);
     CHECK_OK(dn_npz_start(w, "emb", "<f8", 3, (uint64_t[]){2, 20, 7}, sizeof emb, &err), &err);
-    for (int i = 0; i < 280; i++) CHECK_OK(dn_npz_write(w, &emb[i], 8, &err), &err); /* in pieces of an odd place */
+    for (int i = 0; i < 280; i++)
+        CHECK_OK(dn_npz_write(w, &emb[i], 8, &err), &err); /* in pieces of an odd place */
     CHECK_OK(dn_npz_start(w, "label", "<i8", 1, (uint64_t[]){5}, sizeof label, &err), &err);
     CHECK_OK(dn_npz_write(w, label, sizeof label, &err), &err);
     CHECK_OK(dn_npz_start(w, "name", "|S4", 1, (uint64_t[]){2}, 8, &err), &err);
@@ -79,12 +80,14 @@ static void test_round_trip(void)
     CHECK(((double *)data)[1] == -1);
     free(data);
     CHECK_OK(dn_npz_read_strs(z, "name", &strs, &info, &err), &err);
-    CHECK(strs.n == 2 && strcmp(dn_strs_get(&strs, 0), "abcd") == 0 && strcmp(dn_strs_get(&strs, 1), "x") == 0);
+    CHECK(strs.n == 2 && strcmp(dn_strs_get(&strs, 0), "abcd") == 0 &&
+          strcmp(dn_strs_get(&strs, 1), "x") == 0);
     dn_strs_free(&strs);
     CHECK_OK(dn_npz_read(z, "none", DN_F64, &data, &info, &err), &err);
     CHECK(info.n_items == 0);
     free(data);
-    CHECK(dn_npz_read(z, "std", DN_F64, &data, &info, &err) == DN_EFORMAT && strstr(err.msg, "mean.npy, emb.npy"));
+    CHECK(dn_npz_read(z, "std", DN_F64, &data, &info, &err) == DN_EFORMAT &&
+          strstr(err.msg, "mean.npy, emb.npy"));
     CHECK(dn_npz_read(z, "mean", DN_I64, &data, &info, &err) == DN_EFORMAT && strstr(err.msg, "fractions"));
     CHECK(dn_npz_read(z, "name", DN_F64, &data, &info, &err) == DN_EFORMAT && strstr(err.msg, "no numbers"));
     CHECK(dn_npz_read_strs(z, "mean", &strs, &info, &err) == DN_EFORMAT);
@@ -107,8 +110,11 @@ static void test_round_trip(void)
         if (dn_npz_open(&z, at("flip.npz"), &err) != DN_OK) continue;
         for (int k = 0; k < 4; k++) {
             dn_status st = dn_npz_read(z, names[k], DN_F64, &data, &info, &err);
-            if (st == DN_OK) free(data);
-            else CHECK_MSG(st == DN_EFORMAT || st == DN_EUNSUPPORTED, "flip at %zu: %d %s", i, (int)st, err.msg);
+            if (st == DN_OK)
+                free(data);
+            else
+                CHECK_MSG(st == DN_EFORMAT || st == DN_EUNSUPPORTED, "flip at %zu: %d %s", i, (int)st,
+                          err.msg);
         }
         dn_npz_close(z);
     }
@@ -117,7 +123,8 @@ static void test_round_trip(void)
 }
 
 /* A .npy with this header text and n bytes of data 0, 1, 2, ... */
-static dn_status npy(int version, const char *text, size_t n, dn_type type, void **data, dn_npy_info *info, dn_err *err)
+static dn_status npy(int version, const char *text, size_t n, dn_type type, void **data, dn_npy_info *info,
+                     dn_err *err)
 {
     char b[4096] = "\x93NUMPY";
     size_t len = strlen(text), k = 6;
@@ -142,17 +149,24 @@ static void test_headers(void)
     dn_err err;
     dn_npy_info info;
     void *data;
-    CHECK_OK(npy(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (6,), }   \n", 6, DN_F64, &data, &info, &err), &err);
+    CHECK_OK(npy(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (6,), }   \n", 6, DN_F64, &data, &info,
+                 &err),
+             &err);
     CHECK(info.ndim == 1 && info.n_items == 6 && ((double *)data)[5] == 5);
     free(data);
-    CHECK_OK(npy(3, "{\"shape\": (2, 3), \"fortran_order\": True, \"descr\": \"|i1\"}", 6, DN_I64, &data, &info, &err), &err);
+    CHECK_OK(npy(3, "{\"shape\": (2, 3), \"fortran_order\": True, \"descr\": \"|i1\"}", 6, DN_I64, &data,
+                 &info, &err),
+             &err);
     static const int64_t want[] = {0, 2, 4, 1, 3, 5}; /* columns first in the file */
     CHECK(info.fortran && memcmp(data, want, sizeof want) == 0);
     free(data);
-    CHECK_OK(npy(1, "{'descr': '<i2', 'fortran_order': False, 'shape': (), }", 2, DN_I64, &data, &info, &err), &err);
+    CHECK_OK(npy(1, "{'descr': '<i2', 'fortran_order': False, 'shape': (), }", 2, DN_I64, &data, &info, &err),
+             &err);
     CHECK(info.ndim == 0 && info.n_items == 1 && ((int64_t *)data)[0] == 256);
     free(data);
-    CHECK_OK(npy(1, "{'descr': '<f2', 'fortran_order': False, 'shape': (2L, 1L), }", 4, DN_F32, &data, &info, &err), &err);
+    CHECK_OK(npy(1, "{'descr': '<f2', 'fortran_order': False, 'shape': (2L, 1L), }", 4, DN_F32, &data, &info,
+                 &err),
+             &err);
     CHECK(fabsf(((float *)data)[0] - 1.52587890625e-05f) < 1e-12f); /* 0x0100: a subnormal half */
     free(data);
     static const struct {
@@ -163,20 +177,27 @@ static void test_headers(void)
     } bad[] = {
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }", 23, DN_EFORMAT, "does not fit"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }", 25, DN_EFORMAT, "does not fit"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 24, DN_EFORMAT, "does not fit"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,), }", 0, DN_EFORMAT, "does not fit"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,), }", 24, DN_EFORMAT, "cannot be understood"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", 24, DN_EFORMAT, "cannot be understood"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,3), }", 24, DN_EFORMAT, "cannot be understood"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 24, DN_EFORMAT,
+         "does not fit"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,), }", 0, DN_EFORMAT,
+         "does not fit"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,), }", 24, DN_EFORMAT,
+         "cannot be understood"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", 24, DN_EFORMAT,
+         "cannot be understood"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,3), }", 24, DN_EFORMAT,
+         "cannot be understood"},
         {"{'descr': '<f8', 'fortran_order': False}", 24, DN_EFORMAT, "cannot be understood"},
         {"{'descr': '<f8', 'fortran_order': Maybe, 'shape': (3,), }", 24, DN_EFORMAT, "cannot be understood"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), 'more': 1}", 24, DN_EFORMAT, "cannot be understood"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), 'more': 1}", 24, DN_EFORMAT,
+         "cannot be understood"},
         {"__import__('os').system('ls')", 24, DN_EFORMAT, "cannot be understood"},
         {"", 24, DN_EFORMAT, "cannot be understood"},
         {"{'descr': '>f8', 'fortran_order': False, 'shape': (3,), }", 24, DN_EUNSUPPORTED, "big-endian"},
         {"{'descr': '<c16', 'fortran_order': False, 'shape': (3,), }", 48, DN_EUNSUPPORTED, "<c16"},
         {"{'descr': '<f16', 'fortran_order': False, 'shape': (3,), }", 48, DN_EUNSUPPORTED, "<f16"},
-        {"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,), }", 24, DN_EUNSUPPORTED, "structured"},
+        {"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,), }", 24, DN_EUNSUPPORTED,
+         "structured"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (300,), }", 24, DN_EFORMAT, "does not fit"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -185,7 +206,8 @@ static void test_headers(void)
         if (st == DN_OK) free(data);
     }
     CHECK(npy(9, "{}", 0, DN_F64, &data, &info, &err) == DN_EUNSUPPORTED);
-    CHECK(npy(1, "{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", 16, DN_I64, &data, &info, &err) == DN_OK);
+    CHECK(npy(1, "{'descr': '<u8', 'fortran_order': False, 'shape': (2,), }", 16, DN_I64, &data, &info,
+              &err) == DN_OK);
     free(data);
     dn_npz *z;
     spit(at("t.npz"), "just text\n", 10);
@@ -240,7 +262,8 @@ static void test_golden(const char *shared)
     dn_npy_objects_free(&o);
     CHECK_OK(dn_npz_read_objects(z, "folds_samples", &o, &info, &err), &err);
     dn_pk_array arr;
-    CHECK(dn_pk_get_array(o.pickle, o.nodes[0], &arr) && arr.dtype.kind == 'S' && arr.dtype.item == 7 && arr.ndim == 1);
+    CHECK(dn_pk_get_array(o.pickle, o.nodes[0], &arr) && arr.dtype.kind == 'S' && arr.dtype.item == 7 &&
+          arr.ndim == 1);
     CHECK(dn_pk_read_ints(o.pickle, o.nodes[0], "x", &x, &n, &err) == DN_EFORMAT);
     dn_npy_objects_free(&o);
     CHECK(dn_npz_read(z, "folds_indexes", DN_F64, &data, &info, &err) == DN_EFORMAT);
@@ -266,7 +289,8 @@ static void test_golden(const char *shared)
 int main(void)
 {
     char cmd[5000];
-    snprintf(dir, sizeof dir, "%s/test_npz.%ld", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (long)getpid());
+    snprintf(dir, sizeof dir, "%s/test_npz.%ld", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
+             (long)getpid());
     snprintf(cmd, sizeof cmd, "mkdir -p %s", dir);
     CHECK(system(cmd) == 0);
     dn_out_on_signal();
@@ -274,8 +298,10 @@ int main(void)
     test_headers();
     test_write_faults();
     const char *shared = getenv("SHARED");
-    if (shared && *shared) test_golden(shared);
-    else printf("golden files are not there: their tests are skipped\n");
+    if (shared && *shared)
+        test_golden(shared);
+    else
+        printf("golden files are not there: their tests are skipped\n");
     snprintf(cmd, sizeof cmd, "rm -r %s", dir);
     CHECK(system(cmd) == 0);
     return check_done();

@@ -1,5 +1,5 @@
-/* The pickle interpreter: what state dicts and index lists need is read, all else is refused with opcode and offset,
- * and no bytes whatever make it crash or run away. */
+/* The pickle interpreter: what state dicts and index lists need is read, all else is refused with opcode and
+ * offset, and no bytes whatever make it crash or run away. */
 #include "check.h"
 #include "pickle.h"
 
@@ -25,7 +25,8 @@ static void bad_at(int line, const char *bytes, size_t n, const char *words, con
     dn_err err;
     dn_pickle *p;
     dn_status st = parse(&p, bytes, n, &err);
-    CHECK_MSG(st == DN_EFORMAT && strstr(err.msg, words) && strstr(err.msg, more), "line %d: %d: %s", line, (int)st, err.msg);
+    CHECK_MSG(st == DN_EFORMAT && strstr(err.msg, words) && strstr(err.msg, more), "line %d: %d: %s", line,
+              (int)st, err.msg);
     if (st == DN_OK) dn_pickle_free(p);
 }
 
@@ -50,7 +51,8 @@ static void test_values(void)
     CHECK(dn_pk_type_of(p, dn_pk_item(p, v, 6)) == DN_PK_NONE);
     CHECK(!dn_pk_get(p, root, "c", &v) && !dn_pk_get(p, v, "a", &w));
     dn_pk_pair(p, root, 2, &v, &w); /* a tuple that holds the dict itself: no harm */
-    CHECK(dn_pk_type_of(p, v) == DN_PK_TUPLE && dn_pk_item(p, v, 0) == root && dn_pk_float(p, w, &d) && d == 1.5);
+    CHECK(dn_pk_type_of(p, v) == DN_PK_TUPLE && dn_pk_item(p, v, 0) == root && dn_pk_float(p, w, &d) &&
+          d == 1.5);
     CHECK(!dn_pk_str(p, v, &s, &n) && dn_pk_len(p, w) == 0);
     dn_pickle_free(p);
 
@@ -62,7 +64,8 @@ static void test_values(void)
     root = dn_pk_root(p);
     uint8_t raw[2];
     dn_err err;
-    CHECK(dn_pk_len(p, root) == 4 && dn_pk_str_is(p, dn_pk_item(p, root, 1), "xy") && dn_pk_str_is(p, dn_pk_item(p, root, 3), "z"));
+    CHECK(dn_pk_len(p, root) == 4 && dn_pk_str_is(p, dn_pk_item(p, root, 1), "xy") &&
+          dn_pk_str_is(p, dn_pk_item(p, root, 3), "z"));
     CHECK(dn_pk_bytes(p, dn_pk_item(p, root, 2), 0, 2, raw, &err) == DN_OK && raw[0] == 0 && raw[1] == 0xff);
     CHECK(dn_pk_bytes(p, dn_pk_item(p, root, 2), 1, 2, raw, &err) == DN_EFORMAT);
     dn_pickle_free(p);
@@ -78,27 +81,38 @@ static void test_numpy(void)
     double d;
     dn_pk_array a;
     uint8_t raw[16];
-    /* numpy.float64(1.5), protocol 2: bytes as latin1 text ("\xf8?" is f8 3f; two bytes of UTF-8 each above 0x7f). */
+    /* numpy.float64(1.5), protocol 2: bytes as latin1 text ("\xf8?" is f8 3f; two bytes of UTF-8 each above
+     * 0x7f). */
     dn_pickle *p = good(P("\x80\x02"
                           "cnumpy.core.multiarray\nscalar\nq\x00"
                           "cnumpy\ndtype\nq\x01X\x02\x00\x00\x00"
-                          "f8q\x02\x89\x88\x87q\x03Rq\x04(K\x03X\x01\x00\x00\x00<q\x05NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x06"
-                          "bc_codecs\nencode\nq\x07X\x09\x00\x00\x00\x00\x00\x00\x00\x00\x00\xc3\xb8?X\x06\x00\x00\x00latin1\x86R\x86R."));
+                          "f8q\x02\x89\x88\x87q\x03Rq\x04(K\x03X\x01\x00\x00\x00<"
+                          "q\x05NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x06"
+                          "bc_codecs\nencode\nq\x07X\x09\x00\x00\x00\x00\x00\x00\x00\x00\x00\xc3\xb8?"
+                          "X\x06\x00\x00\x00latin1\x86R\x86R."));
     CHECK(dn_pk_float(p, dn_pk_root(p), &d) && d == 1.5);
     dn_pickle_free(p);
     /* array([1, -2], int16) by _frombuffer, as protocol 5 writes it, under NumPy 2's names. */
     p = good(P("\x80\x05\x8c\x13numpy._core.numeric\x8c\x0b_frombuffer\x93("
                "\x96\x04\x00\x00\x00\x00\x00\x00\x00\x01\x00\xfe\xff"
-               "\x8c\x05numpy\x8c\x05" "dtype\x93\x8c\x02i2\x89\x88\x87R(K\x03\x8c\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-               "K\x02\x85\x8c\x01" "CtR."));
-    CHECK(dn_pk_get_array(p, dn_pk_root(p), &a) && a.ndim == 1 && a.n_items == 2 && a.dtype.kind == 'i' && a.dtype.item == 2 && !a.fortran);
+               "\x8c\x05numpy\x8c\x05"
+               "dtype\x93\x8c\x02i2\x89\x88\x87R(K\x03\x8c\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+               "K\x02\x85\x8c\x01"
+               "CtR."));
+    CHECK(dn_pk_get_array(p, dn_pk_root(p), &a) && a.ndim == 1 && a.n_items == 2 && a.dtype.kind == 'i' &&
+          a.dtype.item == 2 && !a.fortran);
     CHECK(dn_pk_bytes(p, a.data, 0, 4, raw, &err) == DN_OK && raw[2] == 0xfe);
     dn_pickle_free(p);
-    bad(P("\x80\x05\x8c\x13numpy._core.numeric\x8c\x0b_frombuffer\x93(" "C\x04" "abcd"
-          "cnumpy\ndtype\nX\x02\x00\x00\x00i2\x85RK\x03\x85X\x01\x00\x00\x00" "CtR."),
+    bad(P("\x80\x05\x8c\x13numpy._core.numeric\x8c\x0b_frombuffer\x93("
+          "C\x04"
+          "abcd"
+          "cnumpy\ndtype\nX\x02\x00\x00\x00i2\x85RK\x03\x85X\x01\x00\x00\x00"
+          "CtR."),
         "opcode REDUCE", "does not fit its data");
-    bad(P("\x80\x02" "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\x02\x00\x00\x00i8\x85RC\x04" "abcd\x86R."), "opcode REDUCE",
-        "not a NumPy number");
+    bad(P("\x80\x02"
+          "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\x02\x00\x00\x00i8\x85RC\x04"
+          "abcd\x86R."),
+        "opcode REDUCE", "not a NumPy number");
 }
 
 static void test_refused(void)
@@ -108,7 +122,8 @@ static void test_refused(void)
           "cposix\nsystem\nX\x02\x00\x00\x00ls\x85R."),
         "opcode GLOBAL at byte 2", "posix system");
     bad(P("cos\nsystem\n(S'ls'\ntR."), "opcode GLOBAL at byte 0", "os system");
-    bad(P("\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x02ls\x85R."), "opcode STACK_GLOBAL at byte 17", "posix system");
+    bad(P("\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x02ls\x85R."), "opcode STACK_GLOBAL at byte 17",
+        "posix system");
     bad(P("(S'ls'\nios\nsystem\n."), "opcode STRING at byte 1", "");
     bad(P("\x80\x02(X\x02\x00\x00\x00lsios\nsystem\n."), "opcode INST at byte 10", "");
     bad(P("\x80\x02"
@@ -191,10 +206,11 @@ static void tensor(uint8_t numel, uint8_t offset, uint8_t rows, uint8_t cols, ui
 {
     char b[400];
     size_t n = 0;
-    static const char head[] = "\x80\x02"
-                               "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00"
-                               "0X\x03\x00\x00\x00"
-                               "cpuK";
+    static const char head[] =
+        "\x80\x02"
+        "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00"
+        "0X\x03\x00\x00\x00"
+        "cpuK";
     memcpy(b, head, sizeof head - 1);
     n = sizeof head - 1;
     b[n++] = (char)numel;
@@ -209,7 +225,8 @@ static void tensor(uint8_t numel, uint8_t offset, uint8_t rows, uint8_t cols, ui
     }
     dn_pickle *p = good(b, n);
     dn_pk_tensor t;
-    CHECK(dn_pk_get_tensor(p, dn_pk_root(p), &t) && t.ndim == 2 && t.size[0] == rows && t.offset == offset && t.key_len == 1 && t.key[0] == '0');
+    CHECK(dn_pk_get_tensor(p, dn_pk_root(p), &t) && t.ndim == 2 && t.size[0] == rows && t.offset == offset &&
+          t.key_len == 1 && t.key[0] == '0');
     dn_pickle_free(p);
 }
 
@@ -225,7 +242,8 @@ static void test_tensors(void)
     tensor(12, 200, 0, 4, 4, true);
 }
 
-/* Memory must stay within a small multiple of the input: 2 MB of each opcode that makes something of nothing. */
+/* Memory must stay within a small multiple of the input: 2 MB of each opcode that makes something of nothing.
+ */
 static void test_bombs(void)
 {
     const size_t n = 2 << 20;
@@ -239,7 +257,8 @@ static void test_bombs(void)
         dn_pickle_free(good(b, at));
     }
     /* The same megabyte encoded again and again. */
-    static const char head[] = "\x80\x02(c_codecs\nencode\nq\x00X\x06\x00\x00\x00latin1q\x01X\x00\x00\x10\x00";
+    static const char head[] =
+        "\x80\x02(c_codecs\nencode\nq\x00X\x06\x00\x00\x00latin1q\x01X\x00\x00\x10\x00";
     size_t at = sizeof head - 1;
     memcpy(b, head, at);
     memset(b + at, 'a', 1 << 20);
@@ -256,15 +275,19 @@ static void test_bombs(void)
 /* Mutations of good pickles: any status, no crash, no leak (the sanitizers look on). */
 static void test_mutations(void)
 {
-    static const char base[] = "\x80\x02}q\x00(X\x05\x00\x00\x00"
-                               "epochq\x01K\x05X\x01\x00\x00\x00mccollections\nOrderedDict\nq\x03)Rq\x04(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\nq\x06"
-                               "((X\x07\x00\x00\x00storageq\x07"
-                               "ctorch\nFloatStorage\nq\x08X\x01\x00\x00\x00"
-                               "0X\x03\x00\x00\x00"
-                               "cpuK\x0ctQK\x00K\x03K\x04\x86K\x04K\x01\x86\x89h\x03)RtRX\x01\x00\x00\x00scnumpy.core.multiarray\nscalar\ncnumpy\ndtype\n"
-                               "X\x02\x00\x00\x00"
-                               "f8\x89\x88\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tbc_codecs\nencode\nX\x08\x00\x00\x00"
-                               "aaaaaaaaX\x06\x00\x00\x00latin1\x86R\x86Ruu.";
+    static const char base[] =
+        "\x80\x02}q\x00(X\x05\x00\x00\x00"
+        "epochq\x01K\x05X\x01\x00\x00\x00mccollections\nOrderedDict\nq\x03)Rq\x04(X\x01\x00\x00\x00wctorch._"
+        "utils\n_rebuild_tensor_v2\nq\x06"
+        "((X\x07\x00\x00\x00storageq\x07"
+        "ctorch\nFloatStorage\nq\x08X\x01\x00\x00\x00"
+        "0X\x03\x00\x00\x00"
+        "cpuK\x0ctQK\x00K\x03K\x04\x86K\x04K\x01\x86\x89h\x03)RtRX\x01\x00\x00\x00scnumpy.core."
+        "multiarray\nscalar\ncnumpy\ndtype\n"
+        "X\x02\x00\x00\x00"
+        "f8\x89\x88\x87R(K\x03X\x01\x00\x00\x00<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tbc_"
+        "codecs\nencode\nX\x08\x00\x00\x00"
+        "aaaaaaaaX\x06\x00\x00\x00latin1\x86R\x86Ruu.";
     const size_t n = sizeof base - 1;
     unsigned long long seed = 42;
     char buf[sizeof base];
@@ -276,8 +299,10 @@ static void test_mutations(void)
         memcpy(buf, base, n);
         for (unsigned long long m = 1 + check_rand(&seed) % 4; m; m--) {
             unsigned long long r = check_rand(&seed);
-            if (r & 1) buf[r % n] ^= (char)(1 << (r >> 20 & 7));
-            else buf[r % n] = base[(r >> 24) % n];
+            if (r & 1)
+                buf[r % n] ^= (char)(1 << (r >> 20 & 7));
+            else
+                buf[r % n] = base[(r >> 24) % n];
         }
         if (parse(&p, buf, n, &err) == DN_OK) {
             fine++;
