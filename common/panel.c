@@ -94,6 +94,10 @@ static dn_status report_labels(dn_panel *p, const dn_labels *l, const char *file
     if (l->n_trimmed)
         DN_TRY(
             say(&p->notes, err, "blanks around fields removed on %llu lines of %s", (ull)l->n_trimmed, file));
+    if (l->n_na)
+        DN_TRY(say(&p->warnings, err,
+                   "the label NA on %llu lines of %s is taken as no label; if it is a class, rename it",
+                   (ull)l->n_na, file));
     if (l->n_repeated)
         DN_TRY(say(&p->warnings, err, "%llu lines of %s repeat a person with the same label",
                    (ull)l->n_repeated, file));
@@ -267,12 +271,11 @@ done:
 }
 
 /* A model trained on SNPs that share an ID could not be matched to them by ID. */
-static dn_status warn_repeated_ids(dn_panel *p, dn_err *err)
+static dn_status warn_repeated_ids(dn_panel *p, const dn_strs *id, dn_err *err)
 {
     dn_status status;
     dn_map *m = NULL;
     uint64_t n = 0, prev, first = 0;
-    const dn_strs *id = &p->info.snps.id;
     DN_TRY(dn_map_new(&m, id->n, err));
     for (uint64_t j = 0; j < id->n; j++) {
         const char *s = dn_strs_get(id, j);
@@ -291,29 +294,40 @@ done:
     return status;
 }
 
+/* --extract and --exclude: one byte per ID; NULL when there is neither. */
+static dn_status list_snps(dn_panel *p, const dn_panel_opts *o, const dn_strs *ids, uint8_t **keep,
+                           dn_err *err)
+{
+    dn_status status = DN_OK;
+    dn_strs missing = {0};
+    uint64_t n_missing = 0, left = 0;
+    if (!o->extract && !o->exclude) return DN_OK;
+    DN_TRY(dn_keep_snps(ids, o->extract, o->exclude, keep, &missing, &n_missing, err));
+    DN_TRY(say_names(&p->warnings, "SNPs listed for --extract or --exclude are not in the cohort", "",
+                     n_missing, &missing, err));
+    for (uint64_t j = 0; j < ids->n; j++) left += (*keep)[j];
+    if (left == 0) DN_TRY(dn_fail(err, DN_EMISMATCH, "no SNP is left after --extract and --exclude"));
+    DN_TRY(
+        say(&p->notes, err, "%llu of %llu SNPs chosen by --extract and --exclude", (ull)left, (ull)ids->n));
+done:
+    dn_strs_free(&missing);
+    return status;
+}
+
 static dn_status choose_snps(dn_panel *p, const dn_panel_opts *o, dn_err *err)
 {
     dn_status status;
-    dn_strs ids = {0}, missing = {0};
+    dn_strs ids = {0};
     uint8_t *keep = NULL;
-    uint64_t n_missing = 0;
     if (o->extract || o->exclude) {
         DN_TRY(read_ids(p->plink, &ids, err));
         if (ids.n != p->plink->n_snps) DN_TRY(dn_fail(err, DN_EOPEN, "a .bim file changes while it is read"));
-        DN_TRY(dn_keep_snps(&ids, o->extract, o->exclude, &keep, &missing, &n_missing, err));
-        DN_TRY(say_names(&p->warnings, "SNPs listed for --extract or --exclude are not in the cohort", "",
-                         n_missing, &missing, err));
+        DN_TRY(list_snps(p, o, &ids, &keep, err));
     }
     DN_TRY(take_snps(p, keep, err));
-    if (p->info.n_snps == 0)
-        DN_TRY(dn_fail(err, DN_EMISMATCH, "no SNP is left after --extract and --exclude"));
-    if (keep)
-        DN_TRY(say(&p->notes, err, "%llu of %llu SNPs chosen by --extract and --exclude", (ull)p->info.n_snps,
-                   (ull)p->plink->n_snps));
-    DN_TRY(warn_repeated_ids(p, err));
+    DN_TRY(warn_repeated_ids(p, &p->info.snps.id, err));
 done:
     dn_strs_free(&ids);
-    dn_strs_free(&missing);
     free(keep);
     return status;
 }
@@ -328,6 +342,23 @@ dn_status dn_panel_open(dn_panel *p, const dn_panel_opts *opts, dn_err *err)
     DN_TRY(choose_people(p, opts, err));
     DN_TRY(choose_snps(p, opts, err));
     DN_TRY(say(&p->notes, err, "%llu people x %llu SNPs", (ull)p->info.n_people, (ull)p->info.n_snps));
+done:
+    if (status != DN_OK) dn_panel_close(p);
+    return status;
+}
+
+dn_status dn_panel_open_tables(dn_panel *p, const dn_panel_opts *opts, dn_people *people, const dn_strs *ids,
+                               uint8_t **keep_snp, dn_err *err)
+{
+    dn_status status;
+    memset(p, 0, sizeof *p);
+    *keep_snp = NULL;
+    DN_TRY(dn_alloc(&p->plink, 1, sizeof *p->plink, "people", err));
+    p->plink->people = *people;
+    memset(people, 0, sizeof *people);
+    DN_TRY(choose_people(p, opts, err));
+    DN_TRY(list_snps(p, opts, ids, keep_snp, err));
+    DN_TRY(warn_repeated_ids(p, ids, err));
 done:
     if (status != DN_OK) dn_panel_close(p);
     return status;

@@ -32,6 +32,11 @@ typedef struct {
  * left out with a warning that counts and names them. Errors: those of the readers; DN_EMISMATCH when nobody
  * or no SNP is left, and under `strict`. Zero-initialised by this; dn_panel_close() in every case. */
 DN_MUST_USE dn_status dn_panel_open(dn_panel *p, const dn_panel_opts *opts, dn_err *err);
+/* The same choice of people, labels and SNPs for genotypes that come from elsewhere (text): people is taken
+ * over, *keep_snp gets one byte per ID (allocated; NULL: all are taken). info.snps is the caller's to fill.
+ */
+DN_MUST_USE dn_status dn_panel_open_tables(dn_panel *p, const dn_panel_opts *opts, dn_people *people,
+                                           const dn_strs *ids, uint8_t **keep_snp, dn_err *err);
 /* Reads all genotypes once and hands packed rows (dn_gpk_row_bytes(n_snps) each) to rows(), in order. memory
  * bounds the buffers. The result does not depend on memory or threads. progress(ctx, people of the cohort
  * done) may be NULL. */
