@@ -69,13 +69,12 @@ as_plink2() {
 
 @test "round trips and plink2 at sizes around four calls, a row's padding and a byte" {
     need plink2
-    for n in 1 2 3 4 5 8 9; do
-        for m in 1 2 3 4 5 255 256 257; do
-            [ $((n * m % 3)) -lt 2 ] || [ "$m" -lt 6 ] || continue
-            t5 s --people $n --snps $m
-            round_trips s || { echo "$n x $m"; false; }
-            as_plink2 s || { echo "$n x $m"; false; }
-        done
+    for size in "1 1" "3 1" "1 5" "2 2" "4 3" "5 4" "1 6" "7 255" "8 256" "9 257" "2 259" "3 261" "6 1023" "4 1024" "5 1025"; do
+        # shellcheck disable=SC2086
+        set -- $size
+        t5 s --people $1 --snps $2
+        round_trips s || { echo "$size"; false; }
+        as_plink2 s || { echo "$size"; false; }
     done
 }
 
@@ -235,7 +234,8 @@ with h5py.File('a.h5', 'r+') as f: f['inputs'][2, 4] = $v"
         expect_exit 4
     done
     expect_text "the trailer"
-    head -c 4500 a.gpk >cut.gpk
+    rows=$(od -An -tu8 -j40 -N8 a.gpk) # where they start; each takes 128 bytes
+    head -c $((rows + 400)) a.gpk >cut.gpk
     run "$gpack" -t cut.gpk
     expect_text "has 3 of 9 rows" "bytes are missing"
     cat a.gpk a.gpk >twice.gpk
@@ -243,7 +243,7 @@ with h5py.File('a.h5', 'r+') as f: f['inputs'][2, 4] = $v"
     expect_exit 4
     expect_text "$size bytes of something else"
     cp a.gpk flip.gpk
-    printf '\x15' | dd of=flip.gpk bs=1 seek=4700 conv=notrunc status=none
+    printf '\x15' | dd of=flip.gpk bs=1 seek=$((rows + 4 * 128 + 20)) conv=notrunc status=none
     run "$gpack" -t flip.gpk
     expect_exit 4
     expect_text "row 5 is damaged"
