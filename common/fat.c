@@ -14,7 +14,7 @@
 #include "fat_kernel.h"
 
 #define CHUNK_TILES (DN_FAT_CHUNK / FAT_COLS)
-#define MAX_SUB     2048 /* people of a sub-block: 128 KB of sums, in L2 */
+#define MAX_SUB     4096 /* people of a sub-block: 256 KB of sums, in L2; fewer build tables too often */
 #define MIN_SUB     256
 #define GATHER      8 /* tiles gathered at once: one cache line of each row */
 

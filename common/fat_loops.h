@@ -30,9 +30,9 @@ FAT_TARGET static void FAT_NAME(build)(const fat_columns *cols, const fat_used *
             }
         }
         VEC *tg = (VEC *)(table + g * FAT_PITCH * FAT_LANES);
-        const fat_used *u = &used[g];
-        for (size_t i = 0; i < u->n; i++) {
-            size_t v = u->value[i];
+        const uint8_t *value = used[g].value, *end = value + used[g].n;
+        for (; value < end; value++) {
+            size_t v = *value;
             const VEC *a = half[0] + (v & 15) * FAT_NV, *b = half[1] + (v >> 4) * FAT_NV;
             for (size_t k = 0; k < FAT_NV; k++) tg[v * FAT_NV + k] = a[k] + b[k];
         }

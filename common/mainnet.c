@@ -6,7 +6,14 @@
 #include <string.h>
 
 #define BN_EPS 1e-5
-#define LANES  8 /* outputs summed side by side; a layer's row is padded to a multiple */
+/* ifunc resolvers run before the sanitizers are ready. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CLONES
+#endif
+#define LANES 8 /* outputs summed side by side; a layer's row is padded to a multiple */
 
 typedef struct {
     uint64_t n_in, n_out, width; /* width: n_out rounded up to LANES */
@@ -139,8 +146,9 @@ size_t dn_mainnet_scratch(const dn_mainnet *net)
     return 2 * (size_t)net->widest;
 }
 
-/* next (width) = weight x h + bias */
-static void product(const layer *l, const double *h, double *next)
+/* next (width) = weight x h + bias. Compiled for several instruction sets; lanes are apart and nothing is
+ * contracted, so all give the same bits. */
+CLONES static void product(const layer *l, const double *h, double *next)
 {
     for (uint64_t o = 0; o < l->width; o += LANES) {
         double sum[LANES];

@@ -14,7 +14,7 @@
 
 typedef unsigned long long ull;
 
-#define BLOCK     2048 /* people: the table kernel builds its tables once for so many */
+#define BLOCK     4096 /* people: the table kernel builds its tables once for so many */
 #define MIN_BLOCK 16
 #define GROUP     16 /* people of one item of the main nets */
 
@@ -244,31 +244,36 @@ static void note_bad(run *r, uint64_t person, size_t member)
     }
 }
 
-/* Main nets of some people. Somebody without any call has no ancestry: what the net would say of nobody is
- * not a result. */
+/* Main net of one member for people [from, to): its weights stay in the cache. */
+static void member_of_people(run *r, size_t m, uint64_t from, uint64_t to, double *scratch)
+{
+    uint64_t n_hidden = dn_mainnet_hidden(r->net[m]);
+    for (uint64_t i = from; i < to; i++) {
+        float *out = r->out + (m * r->n + i) * r->n_out;
+        float *hidden = r->hidden ? r->hidden + (m * r->n + i) * r->hidden_units : NULL;
+        dn_mainnet_eval(r->net[m], r->z + i * r->n_units + r->z_at[m], out, hidden, scratch);
+        bool ok = true, none = r->call_rate[i] == 0;
+        for (uint64_t k = 0; k < r->n_out; k++) ok &= isfinite(out[k]) != 0;
+        for (uint64_t k = 0; hidden && k < n_hidden; k++) ok &= isfinite(hidden[k]) != 0;
+        if (!ok) note_bad(r, i, m);
+        /* Somebody without any call has no ancestry: what the net would say of nobody is not a result. */
+        for (uint64_t k = 0; none && k < r->n_out; k++) out[k] = NAN;
+        /* Members may differ in width: what a narrow one lacks is not a number. */
+        for (uint64_t k = none ? 0 : n_hidden; hidden && k < r->hidden_units; k++) hidden[k] = NAN;
+    }
+}
+
 static void people_item(void *ctx, size_t item, size_t worker)
 {
     run *r = ctx;
     const dn_matched *c = r->job->cohort;
-    size_t n_members = r->job->model->n_members;
-    double *scratch = r->scratch + worker * r->scratch_doubles;
-    uint64_t to = (item + 1) * GROUP < r->n ? (item + 1) * GROUP : r->n;
-    for (uint64_t i = item * GROUP; i < to; i++) {
+    uint64_t from = item * GROUP, to = from + GROUP < r->n ? from + GROUP : r->n;
+    for (uint64_t i = from; i < to; i++) {
         uint64_t calls = c->n_cols - dn_geno_count_missing(r->rows + i * c->row_bytes, c->n_cols);
         r->call_rate[i] = (float)((double)calls / (double)c->n_cols);
-        for (size_t m = 0; m < n_members; m++) {
-            float *out = r->out + (m * r->n + i) * r->n_out;
-            float *hidden = r->hidden ? r->hidden + (m * r->n + i) * r->hidden_units : NULL;
-            uint64_t n_hidden = hidden ? dn_mainnet_hidden(r->net[m]) : 0;
-            dn_mainnet_eval(r->net[m], r->z + i * r->n_units + r->z_at[m], out, hidden, scratch);
-            bool ok = true;
-            for (uint64_t k = 0; k < r->n_out; k++) ok &= isfinite(out[k]) != 0;
-            for (uint64_t k = 0; k < n_hidden; k++) ok &= isfinite(hidden[k]) != 0;
-            if (!ok) note_bad(r, i, m);
-            for (uint64_t k = 0; calls == 0 && k < r->n_out; k++) out[k] = NAN;
-            /* Members may differ in width: what a narrow one lacks is not a number. */
-            for (uint64_t k = calls == 0 ? 0 : n_hidden; hidden && k < r->hidden_units; k++) hidden[k] = NAN;
-        }
+    }
+    for (size_t m = 0; m < r->job->model->n_members; m++) {
+        member_of_people(r, m, from, to, r->scratch + worker * r->scratch_doubles);
     }
 }
 
