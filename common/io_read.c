@@ -131,7 +131,8 @@ dn_status dn_pread_full(int fd, void *buf, size_t n, uint64_t offset, const char
 
 /* ---- lines ---- */
 
-#define TEXT_BUF (1u << 18)
+#define TEXT_BUF      (1u << 18)
+#define TEXT_LINE_MAX (1u << 28) /* so that a file without line ends does not fill the memory */
 
 struct dn_text {
     int fd;
@@ -147,6 +148,10 @@ static dn_status refill(dn_text *t, dn_err *err)
         memmove(t->buf, t->buf + t->start, t->end - t->start);
         t->end -= t->start;
         t->start = 0;
+    }
+    if (t->end > TEXT_LINE_MAX) {
+        return dn_fail(err, DN_EFORMAT, "%s, line %llu: longer than %u MiB: it is not a text file of lines",
+                       t->path, (unsigned long long)t->line + 1, TEXT_LINE_MAX >> 20);
     }
     /* One byte is kept for the terminating NUL of a last line without newline. */
     dn_status status = dn_grow(&t->buf, &t->cap, t->end + TEXT_BUF + 1, 1, "line buffer", err);

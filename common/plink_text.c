@@ -326,9 +326,9 @@ static uint64_t count_newlines(const char *p, const char *end)
 dn_status dn_bim_count(const char *path, uint64_t *n_lines, dn_err *err)
 {
     dn_status status;
-    uint64_t newlines = 0, lines = 0;
+    uint64_t newlines = 0, lines = 0, since = 0;
     bool first = true;
-    enum { CHUNK = 1 << 18 };
+    enum { CHUNK = 1 << 18, LINE_MAX_BYTES = 1 << 28 };
     char *buf = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     *n_lines = 0;
@@ -340,6 +340,7 @@ dn_status dn_bim_count(const char *path, uint64_t *n_lines, dn_err *err)
         if (got < 0) DN_TRY(dn_fail(err, DN_EOPEN, "cannot read %s: %s", path, strerror(errno)));
         if (got == 0) break;
         const char *p = buf, *end = buf + got, *last = end;
+        uint64_t before = newlines;
         if (first && got >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) p += 3;
         first = false;
         /* Lines count up to the one that holds the last byte other than blanks. */
@@ -349,6 +350,9 @@ dn_status dn_bim_count(const char *path, uint64_t *n_lines, dn_err *err)
             lines = newlines + 1;
         }
         newlines += count_newlines(last, end);
+        /* Not lines of text: what dn_bim_next says about it is told by whoever reads it. */
+        since = newlines > before ? 0 : since + (uint64_t)got;
+        if (since > LINE_MAX_BYTES) break;
     }
     *n_lines = lines;
 done:
