@@ -61,22 +61,32 @@ dn_status dn_plink_read_snp(dn_plink *p, uint64_t snp, uint64_t person, uint64_t
 
 /* ---- variant-major ---- */
 
-/* Reads n_rows whole rows that follow one another in the file into as many buffers with one call. */
-static dn_status read_rows(const dn_fileset *s, uint64_t row, uint8_t *const *bufs, size_t n_rows,
-                           dn_err *err)
+enum { ROWS_A_CALL = 256, GAP = 4096 };
+
+/* Reads `bytes` bytes from byte `skip` of each of n_rows rows that follow one another in the file, with one
+ * call: what lies between them is read too, and dropped. A gap of up to a page or so costs less than another
+ * call. */
+static dn_status read_rows(const dn_fileset *s, uint64_t row, uint64_t skip, uint64_t bytes,
+                           uint8_t *const *bufs, size_t n_rows, dn_err *err)
 {
-    struct iovec iov[256];
-    uint64_t at = 3 + row * s->row_bytes;
-    for (size_t k = 0; k < n_rows; k++) iov[k] = (struct iovec){bufs[k], s->row_bytes};
+    uint8_t dropped[GAP];
+    struct iovec iov[2 * ROWS_A_CALL];
+    uint64_t at = 3 + row * s->row_bytes + skip, gap = s->row_bytes - bytes;
+    int n_iov = 0;
+    for (size_t k = 0; k < n_rows; k++) {
+        iov[n_iov++] = (struct iovec){bufs[k], bytes};
+        if (gap && k + 1 < n_rows) iov[n_iov++] = (struct iovec){dropped, gap};
+    }
     ssize_t got;
-    do got = preadv(s->fd, iov, (int)n_rows, (off_t)at);
+    do got = preadv(s->fd, iov, n_iov, (off_t)at);
     while (got < 0 && errno == EINTR);
     if (got < 0) return dn_fail(err, DN_EOPEN, "cannot read %s: %s", s->bed, strerror(errno));
     /* A short read is finished row by row. */
     for (uint64_t k = (uint64_t)got / s->row_bytes; k < n_rows; k++) {
         uint64_t have = (uint64_t)got > k * s->row_bytes ? (uint64_t)got - k * s->row_bytes : 0;
-        dn_status status = dn_pread_full(s->fd, bufs[k] + have, s->row_bytes - have,
-                                         at + k * s->row_bytes + have, s->bed, err);
+        if (have >= bytes) continue;
+        dn_status status =
+            dn_pread_full(s->fd, bufs[k] + have, bytes - have, at + k * s->row_bytes + have, s->bed, err);
         if (status != DN_OK) return status;
     }
     return DN_OK;
@@ -86,19 +96,14 @@ static dn_status read_rows(const dn_fileset *s, uint64_t row, uint8_t *const *bu
 static dn_status read_snp_major(dn_plink *p, dn_fileset *s, const uint64_t *snp, size_t n_want,
                                 uint64_t person, uint64_t n, uint8_t *const *bufs, dn_err *err)
 {
-    /* Whole rows of neighbours in one call, as long as a call stays near 1 MB. */
-    size_t most = dn_geno_bytes(n) == s->row_bytes ? ((size_t)1 << 20) / s->row_bytes : 1;
-    if (most > 256) most = 256;
+    /* Rows of neighbours in one call, as long as a call stays near 1 MB. */
+    uint64_t bytes = dn_geno_bytes(n),
+             most = s->row_bytes - bytes <= GAP ? ((uint64_t)1 << 20) / s->row_bytes : 1;
+    if (most > ROWS_A_CALL) most = ROWS_A_CALL;
     for (size_t k = 0, run; k < n_want; k += run) {
         run = 1;
         while (run < most && k + run < n_want && snp[k + run] == snp[k] + run) run++;
-        dn_status status;
-        if (run > 1)
-            status = read_rows(s, snp[k] - s->first_snp, bufs + k, run, err);
-        else {
-            uint64_t at = 3 + (snp[k] - s->first_snp) * s->row_bytes + person / 4;
-            status = dn_pread_full(s->fd, bufs[k], dn_geno_bytes(n), at, s->bed, err);
-        }
+        dn_status status = read_rows(s, snp[k] - s->first_snp, person / 4, bytes, bufs + k, run, err);
         if (status != DN_OK) return status;
         for (size_t i = 0; i < run; i++) clean_tail(p, s, person, n, bufs[k + i]);
     }
