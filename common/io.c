@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #define OUT_BUF (1u << 20)
+/* A large output is sent on its way to the disk in pieces of this size while the program works, so that the
+ * fsync at the end has little left to wait for. */
+#define EARLY ((size_t)32 << 20)
 
 struct dn_out {
     int fd;
@@ -19,7 +22,8 @@ struct dn_out {
     char *path, *tmp;
     unsigned char *buf;
     size_t used;
-    int slot; /* in the table of temporary files, -1 for none */
+    uint64_t written, started; /* bytes written; bytes whose way to the disk was started */
+    int slot;                  /* in the table of temporary files, -1 for none */
 };
 
 /* Temporary files of this process, for the signal handler: unlink() is async-signal-safe, malloc'd lists are
@@ -165,14 +169,22 @@ done:
 
 static dn_status write_all(dn_out *o, const unsigned char *p, size_t n, dn_err *err)
 {
+    const size_t most = o->tmp ? EARLY : (size_t)1 << 30;
     while (n) {
-        ssize_t k = write(o->fd, p, n > (1u << 30) ? (1u << 30) : n);
+        ssize_t k = write(o->fd, p, n > most ? most : n);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0)
             return dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->path,
                            k < 0 ? strerror(errno) : "no room");
         p += k;
         n -= (size_t)k;
+        o->written += (uint64_t)k;
+        if (o->tmp && o->written - o->started >= EARLY) {
+            /* Only a hint, so its failure is none. */
+            (void)sync_file_range(o->fd, (off_t)o->started, (off_t)(o->written - o->started),
+                                  SYNC_FILE_RANGE_WRITE);
+            o->started = o->written;
+        }
     }
     return DN_OK;
 }

@@ -174,8 +174,7 @@ dn_status dn_report_check(const dn_model_list *l, const dn_match *m, uint64_t fl
         likely_cause(l, m, cause, sizeof cause);
         return dn_fail(err, DN_EMISMATCH,
                        "only %llu of the model's %llu SNPs can be used (%.1f %%), fewer than --min-overlap "
-                       "%llu; %s. --report FILE "
-                       "without -o shows every SNP; --force goes on all the same",
+                       "%llu (--report FILE without -o shows every SNP, --force goes on all the same): %s",
                        (ull)m->n_used, (ull)m->n_model, percent(m->n_used, m->n_model), (ull)floor, cause);
     }
     if (m->build == DN_BUILD_CHANCE) {

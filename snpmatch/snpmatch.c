@@ -192,11 +192,13 @@ static dn_status run(const options *o, dn_err *err)
     dn_report_summary(&model, &match);
     dn_report_warn(&model, &match, &opts);
 
-    /* A report alone is how one looks into a match that is refused, so then nothing is. */
-    if (o->out) {
-        uint64_t floor = o->min_given ? o->min_overlap : dn_report_floor(match.n_model);
-        DN_TRY(dn_report_check(&model, &match, floor, o->common.force, err));
-    }
+    /* A report alone is how one looks into a match that is refused, so then it is only said. */
+    uint64_t floor = o->min_given ? o->min_overlap : dn_report_floor(match.n_model);
+    status = dn_report_check(&model, &match, floor, o->common.force, err);
+    if (o->out)
+        DN_TRY(status);
+    else if (status != DN_OK)
+        dn_warn("with -o this would stop: %s", err->msg);
     if (o->report) {
         DN_TRY(dn_out_open(&report, o->report, out_flags, err));
         DN_TRY(dn_report_write(report, &model, &match, err));
