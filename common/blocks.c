@@ -280,9 +280,9 @@ static dn_status plan(work *w, uint64_t span, size_t *n_chunks, dn_err *err)
     }
     if (need > b->memory) {
         return dn_fail(err, DN_ENOMEM,
-                       "--memory is too small: blocks of %llu people x %llu SNPs need %llu MiB more than "
-                       "there is left of it",
-                       (ull)n, (ull)b->n_cols, (ull)((need - b->memory + ((1 << 20) - 1)) >> 20));
+                       "--memory is too small by %llu MiB: what is left of it does not hold blocks of "
+                       "%llu people x %llu SNPs",
+                       (ull)((need - b->memory + ((1 << 20) - 1)) >> 20), (ull)n, (ull)b->n_cols);
     }
     uint64_t n_blocks = (span + n - 1) / n;
     /* When all would fit at once, two blocks in two buffers let the one be written while the other is made.
