@@ -94,20 +94,28 @@ static uint64_t memory_left(uint64_t memory)
 
 typedef struct {
     dn_dataset_writer *w;
+    const dn_gpk_info *info;
     uint64_t row_bytes, done;
+    uint64_t n_empty, first_empty; /* people without a single call */
 } sink;
 
 static dn_status take_rows(void *ctx, const uint8_t *rows, uint64_t n, dn_err *err)
 {
     sink *s = ctx;
+    uint64_t m = s->info->n_snps;
+    for (uint64_t i = 0; i < n; i++, s->done++) {
+        const uint8_t *row = rows + i * s->row_bytes;
+        if (row[0] != 0xff || dn_geno_count_missing(row, m) < m) continue;
+        if (s->n_empty++ == 0) s->first_empty = s->done;
+    }
     return dn_dataset_write(s->w, rows, s->row_bytes, n, err);
 }
 
 static dn_status take_row(void *ctx, const uint8_t *row, dn_err *err)
 {
-    sink *s = ctx;
-    dn_progress(++s->done);
-    return dn_dataset_write(s->w, row, s->row_bytes, 1, err);
+    dn_status status = take_rows(ctx, row, 1, err);
+    dn_progress(((sink *)ctx)->done);
+    return status;
 }
 
 static void show_progress(void *ctx, uint64_t people)
@@ -116,8 +124,14 @@ static void show_progress(void *ctx, uint64_t people)
     dn_progress(people);
 }
 
-static dn_status finish(const options *o, sink *s, const dn_gpk_info *info, dn_err *err)
+static dn_status finish(const options *o, sink *s, dn_err *err)
 {
+    const dn_gpk_info *info = s->info;
+    if (s->n_empty) {
+        dn_warn("%llu people have no genotype at all, the first: %s %s", (ull)s->n_empty,
+                dn_strs_get(&info->people.fid, s->first_empty),
+                dn_strs_get(&info->people.iid, s->first_empty));
+    }
     dn_status status = dn_dataset_commit(&s->w, err);
     if (status == DN_OK) {
         dn_info("%s: %llu people x %llu SNPs, %llu classes", o->out, (ull)info->n_people, (ull)info->n_snps,
@@ -131,7 +145,7 @@ static dn_status from_plink(const options *o, unsigned out_flags, dn_err *err)
     dn_status status;
     dn_panel p = {0};
     dn_pool *pool = NULL;
-    sink s = {0};
+    sink s = {.info = &p.info};
     DN_TRY(dn_panel_open(&p, &o->panel, err));
     DN_TRY(not_an_input(o, p.plink, err));
     report(&p, o);
@@ -146,38 +160,11 @@ static dn_status from_plink(const options *o, unsigned out_flags, dn_err *err)
         dn_warn("%s: bits after the last person are set; they were ignored, but some programs read them",
                 dn_panel_dirty_bed(&p));
     }
-    DN_TRY(finish(o, &s, &p.info, err));
+    DN_TRY(finish(o, &s, err));
 done:
     dn_dataset_abort(&s.w);
     dn_pool_free(pool);
     dn_panel_close(&p);
-    return status;
-}
-
-/* The columns taken, as the dataset's SNPs. */
-static dn_status take_snps(dn_panel *p, const b2h_text *t, const uint8_t *keep, dn_err *err)
-{
-    dn_status status = DN_OK;
-    const dn_snps *from = &t->snps;
-    dn_snps *to = &p->info.snps;
-    bool alleles = t->all_a2 && from->a1.n;
-    const dn_strs *src[] = {&from->id, &from->chrom, &from->a1, &from->a2};
-    dn_strs *dst[] = {&to->id, &to->chrom, &to->a1, &to->a2};
-    for (size_t k = 0; k < 4; k++) {
-        if (src[k]->n == 0 || (k > 1 && !alleles)) continue;
-        for (uint64_t j = 0; j < from->id.n; j++) {
-            const char *text = dn_strs_get(src[k], j);
-            if (!keep || keep[j]) DN_TRY(dn_strs_add(dst[k], text, strlen(text), err));
-        }
-    }
-    p->info.n_snps = to->id.n;
-    if (from->pos) {
-        DN_TRY(dn_alloc(&to->pos, p->info.n_snps, sizeof *to->pos, "positions", err));
-        for (uint64_t j = 0, k = 0; j < from->id.n; j++) {
-            if (!keep || keep[j]) to->pos[k++] = from->pos[j];
-        }
-    }
-done:
     return status;
 }
 
@@ -187,12 +174,13 @@ static dn_status from_text(const options *o, unsigned out_flags, dn_err *err)
     dn_panel p = {0};
     b2h_text t = {0};
     uint8_t *keep_snp = NULL;
-    sink s = {0};
+    sink s = {.info = &p.info};
     const char *path = o->tsv ? o->tsv : o->raw;
     DN_TRY(not_an_input(o, NULL, err));
     DN_TRY(b2h_text_open(&t, path, o->tsv ? B2H_TSV : B2H_RAW, o->bim, err));
     DN_TRY(dn_panel_open_tables(&p, &o->panel, &t.people, &t.snps.id, &keep_snp, err));
-    DN_TRY(take_snps(&p, &t, keep_snp, err));
+    DN_TRY(b2h_text_snps(&t, keep_snp, &p.info.snps, err));
+    p.info.n_snps = p.info.snps.id.n;
     report(&p, o);
     dn_info("%llu people x %llu SNPs", (ull)p.info.n_people, (ull)p.info.n_snps);
     if (!p.info.snps.a1.n) {
@@ -206,7 +194,7 @@ static dn_status from_text(const options *o, unsigned out_flags, dn_err *err)
     status = b2h_text_rows(&t, p.keep, keep_snp, s.row_bytes, take_row, &s, err);
     dn_progress_end();
     if (status != DN_OK) goto done;
-    DN_TRY(finish(o, &s, &p.info, err));
+    DN_TRY(finish(o, &s, err));
 done:
     dn_dataset_abort(&s.w);
     free(keep_snp);

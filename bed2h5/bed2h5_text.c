@@ -262,6 +262,29 @@ done:
     return status;
 }
 
+dn_status b2h_text_snps(const b2h_text *t, const uint8_t *keep, dn_snps *to, dn_err *err)
+{
+    dn_status status = DN_OK;
+    const dn_snps *from = &t->snps;
+    bool alleles = t->all_a2 && from->a1.n;
+    const dn_strs *src[] = {&from->id, &from->chrom, &from->a1, &from->a2};
+    dn_strs *dst[] = {&to->id, &to->chrom, &to->a1, &to->a2};
+    for (size_t k = 0; k < 4; k++) {
+        if (src[k]->n == 0 || (k > 1 && !alleles)) continue;
+        for (uint64_t j = 0; j < from->id.n; j++) {
+            if (!keep || keep[j]) DN_TRY(add_str(dst[k], dn_strs_get(src[k], j), err));
+        }
+    }
+    if (from->pos) {
+        DN_TRY(dn_alloc(&to->pos, to->id.n, sizeof *to->pos, "positions", err));
+        for (uint64_t j = 0, k = 0; j < from->id.n; j++) {
+            if (!keep || keep[j]) to->pos[k++] = from->pos[j];
+        }
+    }
+done:
+    return status;
+}
+
 /* ---- genotypes ---- */
 
 /* A field -> dosage; 9 for anything else. */

@@ -28,6 +28,8 @@ typedef struct {
  * disagree. */
 DN_MUST_USE dn_status b2h_text_open(b2h_text *t, const char *path, b2h_kind kind, const char *bim,
                                     dn_err *err);
+/* The SNPs of the columns taken, added to *to; alleles only where both are known for all. */
+DN_MUST_USE dn_status b2h_text_snps(const b2h_text *t, const uint8_t *keep_snp, dn_snps *to, dn_err *err);
 /* Reads the genotypes and hands on a packed row (stride row_bytes) for every person with keep[i] (N bytes),
  * of the columns with keep_snp[j] (M bytes; NULL: all). DN_EFORMAT with line, column, SNP and what stands
  * there. */
