@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cohort.h"
 #include "geno.h"
 #include "io.h"
 #include "log.h"
@@ -76,74 +77,6 @@ static dn_status not_an_input(const char *option, const char *out, const options
     return DN_OK;
 }
 
-/* --keep, --remove and --samples in one list of bytes; NULL when everybody is wanted. */
-static dn_status choose_people(const options *o, const dn_plink *p, uint8_t **keep, uint64_t *n_kept,
-                               dn_err *err)
-{
-    dn_status status;
-    dn_strs missing = {0};
-    uint64_t n = p->people.iid.n, n_missing = 0;
-    *n_kept = n;
-    if (o->samples && o->last > n) {
-        DN_TRY(dn_fail(err, DN_EMISMATCH, "--samples %s: the cohort has %llu people", o->samples, (ull)n));
-    }
-    if (!o->keep && !o->remove && !o->samples) return DN_OK;
-    DN_TRY(dn_keep_people(&p->people, o->keep, o->remove, keep, &missing, &n_missing, err));
-    if (n_missing) {
-        dn_warn("%llu people of %s%s%s are not in the cohort, the first: %s", (ull)n_missing,
-                o->keep ? "--keep" : "", o->keep && o->remove ? " and " : "", o->remove ? "--remove" : "",
-                missing.n ? dn_strs_get(&missing, 0) : "?");
-    }
-    *n_kept = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        if (o->samples && (i < o->first || i >= o->last)) (*keep)[i] = 0;
-        *n_kept += (*keep)[i];
-    }
-    if (!*n_kept)
-        DN_TRY(dn_fail(err, DN_EMISMATCH,
-                       "no person is left: --samples, --keep and --remove have nobody in common"));
-done:
-    dn_strs_free(&missing);
-    return status;
-}
-
-/* Shows every .bim line to the matcher. */
-static dn_status match_cohort(const options *o, const dn_model_list *l, const dn_plink *p, dn_match *m,
-                              dn_err *err)
-{
-    dn_status status;
-    dn_matcher *k = NULL;
-    dn_bim *b = NULL;
-    const dn_match_opts opts = {(dn_match_by)o->by, (dn_match_ambiguous)o->ambiguous, o->no_strand_flip,
-                                o->no_alleles};
-    DN_TRY(dn_matcher_new(&k, l->snps, &opts, err));
-    for (size_t s = 0; s < p->n_sets; s++) {
-        const dn_fileset *set = &p->sets[s];
-        uint64_t i = 0;
-        DN_TRY(dn_bim_open(&b, set->bim, err));
-        for (;; i++) {
-            dn_bim_rec r;
-            bool more;
-            DN_TRY(dn_bim_next(b, &r, &more, err));
-            if (!more) break;
-            if (i < set->n_snps)
-                DN_TRY(dn_matcher_add(k, r.chrom, r.id, r.pos, r.a1, r.a2, set->first_snp + i, err));
-        }
-        dn_bim_close(b);
-        b = NULL;
-        if (i != set->n_snps) {
-            DN_TRY(dn_fail(err, DN_EOPEN,
-                           "%s has %llu SNPs now and had %llu a moment ago: it changes while it is read",
-                           set->bim, (ull)i, (ull)set->n_snps));
-        }
-    }
-    DN_TRY(dn_matcher_finish(k, m, err));
-done:
-    dn_bim_close(b);
-    dn_matcher_free(k);
-    return status;
-}
-
 static void show_progress(void *ctx, uint64_t people)
 {
     (void)ctx;
@@ -173,12 +106,13 @@ static dn_status run(const options *o, dn_err *err)
     DN_TRY(dn_plink_open(&cohort, &o->bfile, err));
     DN_TRY(not_an_input("-o", o->out, o, cohort, err));
     DN_TRY(not_an_input("--report", o->report, o, cohort, err));
-    DN_TRY(choose_people(o, cohort, &keep, &n_kept, err));
+    DN_TRY(dn_cohort_choose(cohort, &(dn_cohort_choice){o->keep, o->remove, o->samples, o->first, o->last},
+                            &keep, &n_kept, err));
     dn_info("cohort: %llu people%s x %llu SNPs in %zu fileset%s; model: %llu SNPs (%s)", (ull)n_kept,
             keep ? " (chosen)" : "", (ull)cohort->n_snps, cohort->n_sets, cohort->n_sets == 1 ? "" : "s",
             (ull)model.snps->id.n, model.what);
 
-    DN_TRY(match_cohort(o, &model, cohort, &match, err));
+    DN_TRY(dn_cohort_match(cohort, model.snps, &opts, &match, err));
     dn_match_job job = {.cohort = cohort,
                         .model = &model,
                         .match = &match,
@@ -202,6 +136,7 @@ static dn_status run(const options *o, dn_err *err)
     if (o->report) {
         DN_TRY(dn_out_open(&report, o->report, out_flags, err));
         DN_TRY(dn_report_write(report, &model, &match, err));
+        DN_TRY(dn_out_sync(report, err)); /* a disk that is full shows before the long part, not after */
     }
     if (o->out) {
         dn_progress_start("matching", cohort->people.iid.n, "people");

@@ -184,8 +184,8 @@ static dn_status write_gpk(const dn_match_job *job, const char *path, dn_match_f
     dn_info("writing %s: %llu people x %llu SNPs, %.1f MiB",
             strcmp(path, "-") == 0 ? "to standard output" : path, (ull)info.n_people, (ull)info.n_snps,
             (double)gpk_bytes(&info) / 1048576);
-    DN_TRY(dn_out_open(&out, path, job->out_flags | DN_OUT_BINARY, err));
     DN_TRY(dn_out_room(path, gpk_bytes(&info), err));
+    DN_TRY(dn_out_open(&out, path, job->out_flags | DN_OUT_BINARY, err));
     DN_TRY(dn_gpk_write_start(&w, out, &info, err));
     c.place = info.place;
     info.place = NULL;
@@ -270,8 +270,8 @@ static dn_status write_h5(const dn_match_job *job, const char *path, dn_match_fr
         DN_TRY(dn_fail(err, DN_EUNSUPPORTED, "%s: the sizes overflow", path));
     dn_info("writing %s: %llu people x %llu SNPs, %.1f MiB", path, (ull)people.iid.n, (ull)n,
             (double)bytes / 1048576);
-    DN_TRY(dn_h5_create(&s.f, path, job->out_flags, err));
     DN_TRY(dn_out_room(path, bytes, err));
+    DN_TRY(dn_h5_create(&s.f, path, job->out_flags, err));
     DN_TRY(put_names(s.f, job, &people, &snps, err));
     DN_TRY(dn_h5_create_rows(s.f, "inputs", DN_I8, people.iid.n, n, err));
     DN_TRY(dn_row_hash_new(&s.hash, err));
