@@ -54,7 +54,7 @@ static dn_status plan(job *b, dn_err *err)
                        (unsigned long long)b->n_snps, (unsigned long long)b->n_classes));
     table = b->n_snps * b->n_classes * 3 * sizeof(uint32_t) + n;
     b->block = (b->o->memory / 8) / (stride + 16);
-    if (b->block > 4096) b->block = 4096;
+    if (b->block > 65536) b->block = 65536;
     if (b->block > n) b->block = n;
     if (b->block < 1) b->block = 1;
     fixed = b->block * (stride + 16) + (b->o->stats_path ? 16 * k * b->n_snps : 16 * b->n_snps) +
