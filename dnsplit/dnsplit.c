@@ -214,6 +214,7 @@ int main(int argc, char **argv)
         DN_COMMON_OPTS(o.common)};
     const size_t n_opts = sizeof opts / sizeof *opts;
     dn_log_start("dnsplit", argc, argv);
+    DN_TRY(dn_isa_check(&err));
     DN_TRY(dn_opt_parse(argc, argv, opts, n_opts, &operands, &err));
     if (o.common.help) {
         dn_opt_help(stdout, "Usage: dnsplit DATASET [options] -o split.h5", about, opts, n_opts, tail);
@@ -225,7 +226,6 @@ int main(int argc, char **argv)
     }
     DN_TRY(check_options(&o, &operands, &err));
     DN_TRY(dn_common_finish(&o.common, &err));
-    DN_TRY(dn_isa_check(&err));
     dn_log_level(o.common.quiet, o.common.verbose);
     dn_out_on_signal();
     o.data = dn_strs_get(&operands, 0);
