@@ -106,9 +106,13 @@ dn_status dn_page_row(dn_out *out, const char *const *cells, size_t n, const cha
     DN_TRY(dn_out_printf(out, err, "<tr class=\"%s\">", css_class ? css_class : ""));
     for (size_t i = 0; i < n; i++) {
         const char *c = cells[i];
-        bool number = (isdigit((unsigned char)*c) ||
-                       ((*c == '-' || *c == '+' || *c == '.') && isdigit((unsigned char)c[1]))) &&
-                      strlen(c) < 24;
+        char *end;
+        bool number =
+            isdigit((unsigned char)*c) || ((*c == '-' || *c == '+') && isdigit((unsigned char)c[1]));
+        if (number) {
+            (void)strtod(c, &end);
+            number = *end == 0;
+        }
         DN_TRY(dn_out_printf(out, err, number ? "<td class=\"n\">" : "<td>"));
         DN_TRY(dn_page_escape(out, c, err));
         DN_TRY(dn_out_printf(out, err, "</td>"));

@@ -281,7 +281,7 @@ dn_status dn_page_heat(dn_out *out, const char *title, const char *row_label, co
     double cell = n <= 12 ? 44 : n <= 30 ? 28 : n <= 60 ? 14 : 6, left = 120, top = 110;
     double size = cell > 16 ? 11 : cell > 10 ? 8 : 0; /* no room for words in a very large table */
     char turn[96];
-    DN_TRY(svg_start(out, title, left + cell * (double)n + 20, top + cell * (double)n + 30, err));
+    DN_TRY(svg_start(out, title, fmax(640, left + cell * (double)n + 20), top + cell * (double)n + 30, err));
     DN_TRY(text(out, left + cell * (double)n / 2, 36, 12, "middle", "", col_label, err));
     snprintf(turn, sizeof turn, " transform=\"rotate(-90 14 %.1f)\"", top + cell * (double)n / 2);
     DN_TRY(text(out, 14, top + cell * (double)n / 2, 12, "middle", turn, row_label, err));

@@ -10,7 +10,7 @@
 
 #include "checkpoint.h"
 #include "dataset.h"
-#include "dnpredict_input.h"
+#include "matched.h"
 #include "gpk.h"
 #include "h5.h"
 #include "npz.h"
@@ -104,7 +104,7 @@ static dn_status check_matched_h5(findings *f, const char *path, dn_err *e, dn_e
     DN_TRY(dn_matched_open(&m, path, e));
     status = found(f, err, FOUND_OK, DN_OK, "matched", path,
                    "%llu people x %llu SNPs of a model; tables and sizes hold", (ull)m->n_people,
-                   (ull)m->model_snps);
+                   (ull)(m->model_snps ? m->model_snps : m->snps.id.n));
 done:
     dn_matched_close(m);
     return status;
@@ -173,7 +173,7 @@ static dn_status check_npz(findings *f, const char *path, dn_err *e, dn_err *err
 {
     dn_status status;
     dn_npz *z = NULL;
-    static const char *const known[] = {"emb", "mean", "std", "folds_indexes"};
+    static const char *const known[] = {"emb", "mean", "std", "means_by_fold", "sd_by_fold", "folds_indexes"};
     size_t seen = 0;
     DN_TRY(dn_npz_open(&z, path, e));
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -195,7 +195,10 @@ static dn_status check_npz(findings *f, const char *path, dn_err *e, dn_err *err
         if (status != DN_OK) goto done;
     }
     if (!seen)
-        DN_TRY(dn_fail(e, DN_EFORMAT, "%s holds none of the arrays emb, mean, std, folds_indexes", path));
+        DN_TRY(dn_fail(
+            e, DN_EFORMAT,
+            "%s holds none of upstream's arrays (emb, mean, std, means_by_fold, sd_by_fold, folds_indexes)",
+            path));
     status = found(f, err, FOUND_OK, DN_OK, "npz", path, "%zu arrays of upstream's, whole and finite", seen);
 done:
     dn_npz_close(z);

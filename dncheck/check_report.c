@@ -237,7 +237,7 @@ dn_status report_write(const char *path, unsigned out_flags, const report_input 
     snprintf(title, sizeof title, "dncheck: %.400s", in->what);
     DN_TRY(dn_out_open(&out, path, out_flags, err));
     DN_TRY(dn_page_start(out, title, err));
-    DN_TRY(dn_page_text(out, err, "%zu findings: %zu faults, %zu warnings.%s", in->found->n,
+    DN_TRY(dn_page_text(out, err, "%zu findings; faults: %zu, warnings: %zu.%s", in->found->n,
                         in->found->n_faults, in->found->n_warnings,
                         in->found->n_faults ? "" : " All holds."));
     if (in->found->n_faults || in->found->n_warnings) DN_TRY(findings_table(out, in->found, true, err));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dnpredict_input.h"
+#include "matched.h"
 #include "dnpredict_join.h"
 #include "dnpredict_run.h"
 #include "dnpredict_table.h"

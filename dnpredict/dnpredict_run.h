@@ -4,7 +4,7 @@
 #define DNPREDICT_RUN_H
 
 #include "dn.h"
-#include "dnpredict_input.h"
+#include "matched.h"
 #include "dnpredict_table.h"
 #include "model.h"
 #include "par.h"

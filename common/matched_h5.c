@@ -1,8 +1,8 @@
-/* dnpredict_h5.c: matched cohorts in HDF5: snpmatch's matched.h5 and upstream's matched.hdf5 (see
- * dnpredict_input.h). Both hold `inputs` (people x all SNPs of the model), `samples`, `snp_names` and
+/* matched_h5.c: matched cohorts in HDF5: snpmatch's matched.h5 and upstream's matched.hdf5 (see
+ * matched.h). Both hold `inputs` (people x all SNPs of the model), `samples`, `snp_names` and
  * `scale`; ours also says which SNPs matched
  * (`snp_matched`), whose they are (`model_hash`, alleles) and what the rows hash to. */
-#include "dnpredict_input.h"
+#include "matched.h"
 
 #include <math.h>
 #include <pthread.h>

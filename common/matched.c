@@ -1,5 +1,5 @@
-/* dnpredict_input.c: matched cohorts: what is common, and .gpk (see dnpredict_input.h). */
-#include "dnpredict_input.h"
+/* matched.c: matched cohorts: what is common, and .gpk (see matched.h). */
+#include "matched.h"
 
 #include <stdlib.h>
 #include <string.h>

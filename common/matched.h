@@ -1,8 +1,8 @@
-/* dnpredict_input.h: a cohort matched to a model, whichever file it comes in: a matched .gpk (file or pipe),
+/* matched.h: a cohort matched to a model, whichever file it comes in: a matched .gpk (file or pipe),
  * our matched.h5, or the matched.hdf5 that upstream's scripts write. All give the same columns: the model's
  * SNPs that matched, in model order, so that predictions are the same bytes from any of them. */
-#ifndef DNPREDICT_INPUT_H
-#define DNPREDICT_INPUT_H
+#ifndef DN_MATCHED_H
+#define DN_MATCHED_H
 
 #include "dn.h"
 #include "fingerprint.h"
@@ -56,7 +56,7 @@ DN_MUST_USE dn_status dn_matched_rows(dn_matched *m, uint64_t first, uint64_t n,
 void dn_matched_release(dn_matched *m, uint64_t first, uint64_t n);
 void dn_matched_close(dn_matched *m);
 
-/* The HDF5 side (dnpredict_h5.c), for dnpredict_input.c. */
+/* The HDF5 side (matched_h5.c), for matched.c. */
 DN_MUST_USE dn_status dn_matched_h5_open(dn_matched *m, const char *path, dn_err *err);
 DN_MUST_USE dn_status dn_matched_h5_check(dn_matched *m, const dn_model *model, dn_err *err);
 DN_MUST_USE dn_status dn_matched_h5_reserve(dn_matched *m, dn_err *err);
