@@ -172,11 +172,10 @@ done:
     return status;
 }
 
-static dn_status keep_both(const dn_people *people, const dn_strs *ids, const char *yes, const char *no,
-                           uint8_t **keep, dn_strs *missing, uint64_t *n_missing, dn_err *err)
+static dn_status keep_both(const dn_people *people, const dn_strs *ids, uint64_t n, const char *yes,
+                           const char *no, uint8_t **keep, dn_strs *missing, uint64_t *n_missing, dn_err *err)
 {
     dn_status status;
-    uint64_t n = people ? people->iid.n : ids->n;
     *n_missing = 0;
     DN_TRY(dn_alloc(keep, n, 1, "list of what is kept", err));
     memset(*keep, 1, n);
@@ -193,11 +192,11 @@ done:
 dn_status dn_keep_people(const dn_people *p, const char *keep_file, const char *remove_file, uint8_t **keep,
                          dn_strs *missing, uint64_t *n_missing, dn_err *err)
 {
-    return keep_both(p, NULL, keep_file, remove_file, keep, missing, n_missing, err);
+    return keep_both(p, NULL, p->iid.n, keep_file, remove_file, keep, missing, n_missing, err);
 }
 
 dn_status dn_keep_snps(const dn_strs *ids, const char *extract_file, const char *exclude_file, uint8_t **keep,
                        dn_strs *missing, uint64_t *n_missing, dn_err *err)
 {
-    return keep_both(NULL, ids, extract_file, exclude_file, keep, missing, n_missing, err);
+    return keep_both(NULL, ids, ids->n, extract_file, exclude_file, keep, missing, n_missing, err);
 }

@@ -75,6 +75,7 @@ static dn_status read_rows(const dn_fileset *s, uint64_t row, uint64_t skip, uin
     int n_iov = 0;
     for (size_t k = 0; k < n_rows; k++) {
         iov[n_iov++] = (struct iovec){bufs[k], bytes};
+        // cppcheck-suppress legacyUninitvar
         if (gap && k + 1 < n_rows) iov[n_iov++] = (struct iovec){dropped, gap};
     }
     ssize_t got;
