@@ -449,6 +449,58 @@ with h5py.File('a.h5') as f: print([x.decode('latin-1').encode('latin-1').decode
     cmp s.gpk want.gpk
 }
 
+@test "IP02: first and last people of a 28 GB .bed, in bounded memory" {
+    awk 'BEGIN { for (i = 1; i <= 486748; i++) print "F S" i " 0 0 1 -9" }' >big.fam
+    awk 'BEGIN { for (i = 1; i <= 230000; i++) print "1\trs" i "\t0\t" i "\tA\tG" }' >big.bim
+    printf '\x6c\x1b\x01' >big.bed
+    truncate -s 27988010003 big.bed || skip "no sparse files here"
+    for snp in 0 17647 17648 35296 229999; do
+        printf '\xe4' | dd of=big.bed bs=1 seek=$((3 + snp * 121687)) conv=notrunc status=none
+        printf '\x1b' | dd of=big.bed bs=1 seek=$((3 + snp * 121687 + 121686)) conv=notrunc status=none
+    done
+    printf 'F S1\nF S2\nF S3\nF S486747\nF S486748\n' >few
+    run "$gpack" -b big --keep few -o few.gpk --memory 256M
+    expect_exit 0
+    peak=$(sed -n 's/.* \([0-9]*\)\.[0-9]* MiB peak.*/\1/p' <<<"$output")
+    [ "$VARIANT" != cpu ] || [ "$peak" -le 272 ] || { echo "$output"; false; }
+    # Codes 00 01 10 11 of 0xe4 are 2, missing, 1, 0; the last byte is the reverse. Elsewhere 00: 2 copies.
+    for snp in 1 17648 17649 35297 230000; do
+        [ "$(tsv few.gpk | cut -f$((2 + snp)) | tr '\n' ' ')" = "2 NA 1 NA 2 " ]
+    done
+    [ "$(tsv few.gpk | cut -f4 | sort -u)" = 2 ]
+    rm big.bed
+}
+
+@test "PE03: a .h5 that is chunked, compressed, of another type or byte order, or never written, gives the same .gpk or is refused" {
+    t5 a --people 20 --snps 90 --labels
+    "$gpack" -q -b a --labels a.labels.tsv -o a.gpk
+    "$gpack" -qd a.gpk -o a.h5
+    for how in "chunks=(1,90)" "chunks=(64,64)" "chunks=(8,90),compression='gzip'" "dtype='>i2'" "dtype='i8'" "chunks=(7,13),shuffle=True,fletcher32=True"; do
+        "$PYTHON" - "$how" <<'PY'
+import h5py, shutil, sys
+shutil.copy('a.h5', 'b.h5')
+with h5py.File('b.h5', 'r+') as f:
+    x = f['inputs'][:]
+    del f['inputs']
+    how = eval('dict(%s)' % sys.argv[1])
+    if 'chunks' in how:
+        how['chunks'] = tuple(min(a, b) for a, b in zip(how['chunks'], x.shape))
+    f.create_dataset('inputs', data=x.astype(how.pop('dtype', 'i1')), dtype=None, **how)
+PY
+        "$gpack" -qf b.h5 -o b.gpk
+        cmp a.gpk b.gpk || { echo "$how"; false; }
+    done
+    "$PYTHON" - <<'PY'
+import h5py, shutil
+shutil.copy('a.h5', 'b.h5')
+with h5py.File('b.h5', 'r+') as f:
+    del f['inputs']
+    f.create_dataset('inputs', shape=(20, 90), dtype='i1')
+PY
+    run "$gpack" -f b.h5 -o b.gpk
+    [ "$status" -eq 4 ] || { [ "$status" -eq 0 ] && [ "$(tsv b.gpk | cut -f3- | tr '\t' '\n' | sort -u)" = 0 ]; }
+}
+
 @test "ME02, CS03: a full disk is exit 6 with need and free, or the system's word, and leaves nothing" {
     t5 a --people 200 --snps 3000
     run "$gpack" -b a -o /dev/full
