@@ -128,17 +128,21 @@ static bool parse_owner(const char *text, owner *o)
 
 typedef enum { KERNEL_FREE, KERNEL_HELD, KERNEL_NONE } kernel_state;
 
+/* Record locks of the process, not of the open file: a child forked while the lock is held (h5_probe.c) must
+ * not keep it alive after the owner's death. Their price: closing any descriptor of the file gives the lock
+ * up, so that nobody in this process may open its own lock again; look() knows its owner before it comes to
+ * that. */
 static bool kernel_lock(int fd)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_SETLK, &l) == 0;
+    return fcntl(fd, F_SETLK, &l) == 0;
 }
 
 /* Only asks: taking the lock to find out would make the owner look alive to others who ask meanwhile. */
 static kernel_state kernel_ask(int fd)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(fd, F_OFD_GETLK, &l) != 0) return KERNEL_NONE;
+    if (fcntl(fd, F_GETLK, &l) != 0) return KERNEL_NONE;
     return l.l_type == F_UNLCK ? KERNEL_FREE : KERNEL_HELD;
 }
 
@@ -152,6 +156,12 @@ static void name_owner(const owner *o, char *buf, size_t cap)
     bool job = strcmp(o->job, "-") != 0;
     snprintf(buf, cap, "process %llu on host %s%s%s", (unsigned long long)o->pid, o->host,
              job ? ", job " : "", job ? o->job : "");
+}
+
+static bool same_process(const owner *a, const owner *b)
+{
+    return a->pid == b->pid && a->start == b->start && strcmp(a->boot, b->boot) == 0 &&
+           strcmp(a->host, b->host) == 0;
 }
 
 static bool same_host(const owner *a, const owner *b)
@@ -180,6 +190,8 @@ static dn_status look(const char *path, const owner *me, owner *them, seen *what
     *what = SEEN_ALIVE;
     if (strcmp(me->job, "-") != 0 && strcmp(me->job, them->job) == 0 && me->restart > them->restart) {
         *what = SEEN_DEAD; /* SLURM ends a job before it starts it again */
+    } else if (same_process(me, them)) {
+        *what = SEEN_ALIVE;
     } else if (same_host(me, them)) {
         kernel_state k = them->kernel ? kernel_ask(fd) : KERNEL_NONE;
         if (k == KERNEL_FREE)

@@ -2,7 +2,7 @@
  *
  * The lock is a small text file that says who owns it: host, boot, process, its start time, SLURM job. It
  * appears whole (written aside, then link(2)ed: exactly one process succeeds, on NFS too), and its owner
- * holds a kernel lock on it (fcntl, open-file-description) for as long as it lives, where the file system has
+ * holds a kernel lock on it (fcntl) for as long as it lives, where the file system has
  * those: so an owner that was killed is known to be dead even when its process number is in use again, or
  * belongs to another container.
  *

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Checks on what dntrain writes, for its bats files.
+
+train_check.py weights PACKAGE MODEL.pt TOLERANCE     auxiliary and main net against upstream's state dict
+train_check.py weights-hash PACKAGE                   one line that is equal for equal weights
+train_check.py log OURS GOLDEN TOLERANCE [EPOCHS]     losses, relative, of the first EPOCHS (default: all) and their best epoch
+train_check.py best OURS GOLDEN                       the same best epoch
+train_check.py round-trip LOG                         every number is in a form that reads back exactly, none is longer
+train_check.py npz-folds PARTITION.npz                upstream's folds as text for mksplit
+train_check.py oracle-log OURS ORACLE TOLERANCE       losses against the oracle's, and the same accuracies
+train_check.py test-pass PREDICTIONS SCORES FOLDS.txt FOLD LABELS LOG   dnpredict's table against dntrain's test pass
+"""
+import csv
+import hashlib
+import sys
+
+
+def package_arrays(path):
+    import h5py
+    out = {}
+    with h5py.File(path, 'r') as f:
+        def visit(name, obj):
+            if isinstance(obj, h5py.Dataset) and name.split('/')[0] in ('aux', 'main', 'fat'):
+                out[name] = obj[()]
+        f.visititems(visit)
+    return out
+
+
+def torch_name(name):
+    group, layer, what = name.split('/')
+    layer = int(layer)
+    if group == 'aux':
+        return f'aux_net.hidden_layers.{layer}.weight'
+    bn = {'bn_gamma': 'weight', 'bn_beta': 'bias', 'bn_mean': 'running_mean', 'bn_var': 'running_var'}
+    if what in bn:
+        return 'main_net.bn_fatLayer.' + bn[what] if layer == 0 else f'main_net.bn.{layer - 1}.{bn[what]}'
+    return 'main_net.fat_bias' if layer == 0 else f'main_net.hidden_layers.{layer - 1}.{what}'
+
+
+def weights(package, model, tolerance):
+    import numpy as np
+    import torch
+    ours = package_arrays(package)
+    theirs = {k: v.numpy() for k, v in torch.load(model, map_location='cpu')['model_state_dict'].items()
+              if 'num_batches' not in k}
+    last = max(int(k.split('/')[1]) for k in ours if k.startswith('main/'))
+    seen = set()
+    for name, a in ours.items():
+        if name.startswith('fat/'):
+            continue
+        t = torch_name(name)
+        if name.startswith(f'main/{last}/'):
+            t = 'main_net.out.' + name.split('/')[2]
+        b = theirs[t]
+        assert a.shape == b.shape, (name, a.shape, t, b.shape)
+        d = np.abs(a.astype(float) - b).max()
+        assert d <= tolerance, f'{name}: differs by {d}'
+        seen.add(t)
+    assert seen == set(theirs), set(theirs) - seen
+    print(f'{len(seen)} arrays equal to {tolerance}')
+
+
+def read_log(path):
+    with open(path, newline='') as f:
+        return list(csv.DictReader(f, delimiter='\t'))
+
+
+def best_of(rows):
+    best = None
+    for r in rows:
+        if r['epoch'] == 'test':
+            continue
+        key = (-round(float(r.get('valid_acc') or 0), 9), float(r['valid_loss']))
+        if best is None or key < best[0]:
+            best = (key, int(r['epoch']))
+    return best[1]
+
+
+def compare_logs(ours, golden, tolerance, epochs=None):
+    a, b = read_log(ours), read_log(golden)
+    assert [r['epoch'] for r in a] == [r['epoch'] for r in b], ([r['epoch'] for r in a], [r['epoch'] for r in b])
+    worst = 0
+    for x, y in zip(a, b):
+        if epochs is not None and (x['epoch'] == 'test' or int(x['epoch']) > epochs):
+            continue
+        for k in ('train_loss', 'valid_loss', 'eval_train_loss'):
+            assert bool(x[k]) == bool(y[k]), (x['epoch'], k)
+            if x[k]:
+                d = abs(float(x[k]) / float(y[k]) - 1)
+                worst = max(worst, d)
+                assert d <= tolerance, f"epoch {x['epoch']}: {k} {x[k]}, upstream {y[k]}: differs by {d:.1e}"
+    print(f'losses agree to {worst:.1e}')
+
+
+def round_trip(path):
+    with open(path) as f:
+        f.readline()
+        for line in f:
+            for v in line.rstrip('\n').split('\t'):
+                if v and v != 'test':
+                    shortest = repr(float(v))
+                    assert float(v) == float(shortest) and len(v) <= len(shortest) + 2, (v, shortest)
+
+
+def npz_folds(path):
+    import numpy as np
+    for f, sets in enumerate(np.load(path, allow_pickle=True)['folds_indexes']):
+        for name, people in zip(('train', 'valid', 'test'), sets):
+            print(f, name, *people)
+
+
+def oracle_log(ours, oracle, tolerance):
+    a, b = read_log(ours), read_log(oracle)
+    for x, y in zip(a, b):
+        assert x['epoch'] == y['epoch']
+        for k in ('train_loss', 'valid_loss'):
+            if y[k]:
+                d = abs(float(x[k]) / float(y[k]) - 1)
+                assert d <= tolerance, f"epoch {x['epoch']}: {k} {x[k]}, oracle {y[k]}: differs by {d:.1e}"
+        if 'valid_acc' in y and y['valid_acc']:
+            assert abs(float(x['valid_acc']) - float(y['valid_acc'])) < 1e-9, (x, y)
+    assert len(a) == len(b) + 1
+
+
+def test_pass(predictions, scores, folds, fold, labels, log):
+    import h5py
+    import numpy as np
+    with open(folds) as f:
+        test = [list(map(int, line.split()[2:])) for line in f if line.split()[:2] == [fold, 'test']][0]
+    with open(labels) as f:
+        label = dict(line.rstrip('\n').split('\t') for line in f)
+    names = sorted(set(label.values()) - {'label'})
+    rows = read_log(predictions)
+    with h5py.File(scores, 'r') as f:
+        prob = f['scores'][0].astype(float)
+    truth = [label[rows[i]['samples']] for i in test]
+    right = sum(rows[i]['model1'] == t for i, t in zip(test, truth))
+    loss = -np.mean([np.log(prob[i, names.index(t)]) for i, t in zip(test, truth)])
+    last = read_log(log)[-1]
+    assert last['epoch'] == 'test'
+    assert abs(right / len(test) - float(last['valid_acc'])) < 1e-12, (right / len(test), last)
+    assert abs(loss / float(last['valid_loss']) - 1) < 1e-5, (loss, last)
+    print(f'{right} of {len(test)}')
+
+
+def main():
+    cmd, args = sys.argv[1], sys.argv[2:]
+    if cmd == 'weights':
+        weights(args[0], args[1], float(args[2]))
+    elif cmd == 'weights-hash':
+        h = hashlib.sha256()
+        for k, v in sorted(package_arrays(args[0]).items()):
+            h.update(k.encode() + v.tobytes())
+        print(h.hexdigest())
+    elif cmd == 'log':
+        compare_logs(args[0], args[1], float(args[2]), int(args[3]) if len(args) > 3 else None)
+    elif cmd == 'best':
+        a, b = best_of(read_log(args[0])), best_of(read_log(args[1]))
+        assert a == b, f'best epoch {a}, upstream {b}'
+        print(f'best epoch {a}')
+    elif cmd == 'npz-folds':
+        npz_folds(args[0])
+    elif cmd == 'oracle-log':
+        oracle_log(args[0], args[1], float(args[2]))
+    elif cmd == 'test-pass':
+        test_pass(*args)
+    elif cmd == 'round-trip':
+        round_trip(args[0])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == '__main__':
+    main()
