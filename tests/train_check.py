@@ -7,6 +7,8 @@ train_check.py log OURS GOLDEN TOLERANCE [EPOCHS]     losses, relative, of the f
 train_check.py best OURS GOLDEN                       the same best epoch
 train_check.py round-trip LOG                         every number is in a form that reads back exactly, none is longer
 train_check.py npz-folds PARTITION.npz                upstream's folds as text for mksplit
+train_check.py steps CHECKPOINT                       training steps made
+train_check.py finite LOG PACKAGE                     every number in both is finite
 train_check.py oracle-log OURS ORACLE TOLERANCE       losses against the oracle's, and the same accuracies
 train_check.py test-pass PREDICTIONS SCORES FOLDS.txt FOLD LABELS LOG   dnpredict's table against dntrain's test pass
 """
@@ -102,6 +104,41 @@ def round_trip(path):
                     assert float(v) == float(shortest) and len(v) <= len(shortest) + 2, (v, shortest)
 
 
+def checkpoint_arrays(path):
+    """A second reader of docs/format-checkpoint.md: name -> array or text. Checksums are left to the first one."""
+    import struct
+
+    import numpy as np
+    with open(path, 'rb') as f:
+        b = f.read()
+    assert b[:8] == b'\x89DNCKPT\n' and struct.unpack_from('<I', b, 8)[0] == 1
+    size, n = struct.unpack_from('<QQ', b, 16)
+    assert size == len(b)
+    out = {}
+    for i in range(n):
+        at = 64 + 88 * i
+        name = b[at:at + 64].rstrip(b'\0').decode()
+        kind = b[at + 64:at + 72].rstrip(b'\0').decode()
+        offset, count = struct.unpack_from('<QQ', b, at + 72)
+        if kind == 'text':
+            out[name] = b[offset:offset + count].decode()
+        else:
+            t = {'u32': '<u4', 'u64': '<u8', 'f32': '<f4', 'f64': '<f8'}[kind]
+            out[name] = np.frombuffer(b, t, count, offset)
+    return out
+
+
+def finite(log, package):
+    import math
+
+    import numpy as np
+    for r in read_log(log):
+        for k, v in r.items():
+            assert k == 'epoch' or not v or math.isfinite(float(v)), r
+    for k, a in package_arrays(package).items():
+        assert np.isfinite(a).all(), k
+
+
 def npz_folds(path):
     import numpy as np
     for f, sets in enumerate(np.load(path, allow_pickle=True)['folds_indexes']):
@@ -158,6 +195,10 @@ def main():
         a, b = best_of(read_log(args[0])), best_of(read_log(args[1]))
         assert a == b, f'best epoch {a}, upstream {b}'
         print(f'best epoch {a}')
+    elif cmd == 'steps':
+        print(checkpoint_arrays(args[0])['place'][4])
+    elif cmd == 'finite':
+        finite(*args)
     elif cmd == 'npz-folds':
         npz_folds(args[0])
     elif cmd == 'oracle-log':
