@@ -45,7 +45,7 @@ echo
 printf '%-28s %s\n' "model" "accuracy"
 for f in models/*.log.tsv; do
     name=$(basename "$f" .log.tsv)
-    acc=$(awk -F'\t' '$1 == "test" {print $NF}' "$f")
+    acc=$(awk -F'\t' 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "valid_acc") c = i} $1 == "test" {printf "%.1f %%", 100 * $c}' "$f")
     printf '%-28s %s\n' "$name, held-out fold" "$acc"
 done
 awk -F'\t' 'NR==FNR {truth[$1] = $2; next} FNR==1 {for (i = 1; i <= NF; i++) if ($i == "prediction") c = i; next}

@@ -18,7 +18,6 @@ panel() {
     local name=$1
     shift
     "$TOOLS/dnsim" -q -o "$name" -n 120 -m 300 -k 4 --regions 2 --missing 0.02 "$@"
-    [ -x "$BIN/gpack" ] || skip "gpack is not built"
     "$BIN/gpack" -q --bfile "$name" --labels "$name.labels.tsv" -o "$name.gpk"
 }
 

@@ -242,6 +242,17 @@ finite_log() { "$PYTHON" "$TESTS/train_check.py" finite out/seed78_fold0.log.tsv
         train -q --fold 0 -o "i$how" --inputs $how
         same_results ref "i$how"
     done
+    "$BIN/gpack" -q -d p.gpk -o p2.h5
+    "$BIN/gpack" -q -z p2.h5 -o pz.gpk
+    for how in ram memmap packed; do
+        train -q --fold 0 -o "h$how" --data p2.h5 --inputs $how
+        same_results ref "h$how"
+    done
+    train -q --fold 0 -o z --data pz.gpk
+    same_results ref z
+    run train --fold 0 -o z2 --data pz.gpk --inputs memmap
+    expect_exit 8
+    expect_text "compressed"
     numeric ""
     ntrain -q && mv out one
     for how in ram memmap packed; do
@@ -249,24 +260,10 @@ finite_log() { "$PYTHON" "$TESTS/train_check.py" finite out/seed78_fold0.log.tsv
         same_results one out
         rm -rf out
     done
-    if "$BIN/gpack" --help 2>/dev/null | grep -q -- --compress; then
-        "$BIN/gpack" -q -d p.gpk -o p2.h5
-        "$BIN/gpack" -q -z p2.h5 -o pz.gpk
-        for how in ram memmap packed; do
-            train -q --fold 0 -o "h$how" --data p2.h5 --inputs $how
-            same_results ref "h$how"
-        done
-        train -q --fold 0 -o z --data pz.gpk
-        same_results ref z
-        run train --fold 0 -o z2 --data pz.gpk --inputs memmap
-        expect_exit 8
-        expect_text "compressed"
-    fi
 }
 
 @test "30 random networks agree with the oracle to 1e-5: 0 to 3 hidden layers, odd sizes, missing calls, last batches of one" {
     need_shared
-    [ -x "$BIN/gpack" ] || skip "gpack is not built"
     run "$PYTHON" "$TESTS/train_oracle.py" "$SHARED/oracle/dietnet_ref.py" "$BIN" "$TOOLS" $(seq 1 30)
     expect_exit 0
     expect_text "30 networks"
