@@ -56,6 +56,15 @@ DN_MUST_USE dn_status dn_matched_rows(dn_matched *m, uint64_t first, uint64_t n,
 void dn_matched_release(dn_matched *m, uint64_t first, uint64_t n);
 void dn_matched_close(dn_matched *m);
 
+/* Our matched.h5 (docs/format-matched.md): its marks, and the checksum of everything but the calls.
+ * XXH3-64 of N, M, hash of FIDs, hash of IIDs, dn_snps_hash, XXH3-64 of the M bytes of snp_matched, the bits
+ * of scale. */
+#define DN_MATCHED_FORMAT "dnpipe matched"
+#define DN_MATCHED_MAJOR  1
+#define DN_MATCHED_MINOR  0
+uint64_t dn_matched_tables_hash(const dn_people *people, const dn_snps *snps, const uint8_t *matched,
+                                double scale);
+
 /* The HDF5 side (matched_h5.c), for matched.c. */
 DN_MUST_USE dn_status dn_matched_h5_open(dn_matched *m, const char *path, dn_err *err);
 DN_MUST_USE dn_status dn_matched_h5_check(dn_matched *m, const dn_model *model, dn_err *err);

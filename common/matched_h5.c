@@ -40,12 +40,61 @@ done:
     return status;
 }
 
+uint64_t dn_matched_tables_hash(const dn_people *people, const dn_snps *snps, const uint8_t *matched,
+                                double scale)
+{
+    uint64_t v[7] = {people->iid.n,
+                     snps->id.n,
+                     dn_strs_hash(&people->fid),
+                     dn_strs_hash(&people->iid),
+                     dn_snps_hash(snps),
+                     dn_hash(matched, snps->id.n)};
+    memcpy(&v[6], &scale, sizeof scale);
+    return dn_hash(v, sizeof v);
+}
+
+/* Our own files carry a version; upstream's do not. */
+static dn_status check_version(dn_matched *m, dn_err *err)
+{
+    dn_status status = DN_OK;
+    char *format = NULL;
+    uint64_t major;
+    if (!dn_h5_has_attr(m->h5, "/", "format")) return DN_OK;
+    DN_TRY(dn_h5_read_attr_str(m->h5, "/", "format", &format, err));
+    if (strcmp(format, DN_MATCHED_FORMAT) != 0) goto done;
+    DN_TRY(dn_h5_read_attr(m->h5, "/", "version_major", DN_U64, &major, err));
+    if (major != DN_MATCHED_MAJOR) {
+        DN_TRY(dn_fail(err, DN_EUNSUPPORTED,
+                       "%s is a matched cohort of version %llu, this program reads version %d: update dnpipe",
+                       m->path, (ull)major, DN_MATCHED_MAJOR));
+    }
+done:
+    free(format);
+    return status;
+}
+
+static dn_status check_tables(dn_matched *m, const uint8_t *matched, dn_err *err)
+{
+    uint64_t sum;
+    if (!dn_h5_has_attr(m->h5, "/", "tables_xxh3")) return DN_OK;
+    dn_status status = dn_h5_read_attr(m->h5, "/", "tables_xxh3", DN_U64, &sum, err);
+    if (status != DN_OK || sum == dn_matched_tables_hash(&m->people, &m->snps, matched, m->file_scale)) {
+        return status;
+    }
+    return dn_fail(
+        err, DN_EFORMAT,
+        "%s: the checksum of its people, SNPs and scale does not hold: it is damaged, or was edited "
+        "(then delete the attribute 'tables_xxh3' of '/')",
+        m->path);
+}
+
 dn_status dn_matched_h5_open(dn_matched *m, const char *path, dn_err *err)
 {
     dn_status status;
     int rank;
     uint64_t dims[4];
     DN_TRY(dn_h5_open(&m->h5, path, err));
+    DN_TRY(check_version(m, err));
     DN_TRY(dn_h5_shape(m->h5, "inputs", &rank, dims, err));
     if (rank != 2 || dims[1] == 0 || dims[1] > DN_MAX_SNPS || dims[0] > DN_MAX_PEOPLE) {
         DN_TRY(dn_fail(err, DN_EFORMAT, "%s: 'inputs' must have people x SNPs calls", path));
@@ -196,6 +245,7 @@ dn_status dn_matched_h5_check(dn_matched *m, const dn_model *model, dn_err *err)
         DN_TRY(read_matched(m, matched, err));
     else
         DN_TRY(find_matched(m, want, matched, err));
+    if (told) DN_TRY(check_tables(m, matched, err));
     for (uint64_t j = 0; j < model->n_snps; j++) m->n_cols += matched[j];
     if (told ? m->n_cols != want : m->n_cols > want) {
         DN_TRY(dn_fail(err, DN_EMISMATCH,

@@ -13,6 +13,7 @@
 #include "h5.h"
 #include "io.h"
 #include "log.h"
+#include "matched.h"
 
 typedef unsigned long long ull;
 
@@ -247,8 +248,12 @@ static dn_status put_names(dn_h5 *f, const dn_match_job *job, const dn_people *p
     DN_TRY(dn_alloc(&matched, n, 1, "list of matched SNPs", err));
     for (uint64_t j = 0; j < n; j++) matched[j] = dn_reason_used((dn_reason)job->match->reason[j]);
     DN_TRY(dn_h5_write(f, "snp_matched", DN_U8, 1, &n, matched, err));
-    DN_TRY(dn_h5_write_attr_str(f, "/", "dnpipe_format", "matched", err));
-    DN_TRY(dn_h5_write_attr(f, "/", "dnpipe_version", DN_U32, &(uint32_t){1}, err));
+    uint64_t sum = dn_matched_tables_hash(people, snps, matched, scale);
+    DN_TRY(dn_h5_write_attr_str(f, "/", "format", DN_MATCHED_FORMAT, err));
+    DN_TRY(dn_h5_write_attr(f, "/", "version_major", DN_U64, &(uint64_t){DN_MATCHED_MAJOR}, err));
+    DN_TRY(dn_h5_write_attr(f, "/", "version_minor", DN_U64, &(uint64_t){DN_MATCHED_MINOR}, err));
+    DN_TRY(dn_h5_write_attr_str(f, "/", "program", "dnpipe " DN_VERSION, err));
+    DN_TRY(dn_h5_write_attr(f, "/", "tables_xxh3", DN_U64, &sum, err));
     DN_TRY(dn_h5_write_attr(f, "/", "model_hash", DN_U64, &job->model->hash, err));
 done:
     free(matched);

@@ -230,8 +230,8 @@ f = h5py.File('a.h5')
 print(f['inputs'][:, 3:].min(), f['inputs'][:, 3:].max(), f['scale'][0], f['inputs'][:, :3].max())"
     expect_exit 0
     [ "$output" = "-1 -1 2.0 2" ]
+    [ "$("$PYTHON" "$TESTS/matched_reader.py" a.h5)" = "ok 5 6 3" ]
     match -q --bfile a --model m.bim -o a.gpk
-    run "$PYTHON" "$TESTS/gpk_reader.py" --info a.gpk
     [ "$(calls a.gpk)" = $'021\n111\n200\n002\n..1' ]
     run match --bfile a --model m.bim -o b.gpk --min-overlap 4
     expect_exit 5
@@ -292,6 +292,7 @@ assert [x.rsplit(b'_', 1)[0] for x in b['snp_names'][:]] == list(a['snp_names'][
 assert list(a['fids'][:]) == list(a['samples'][:])
 print('equal')"
     [ "$output" = equal ] || { echo "$output"; false; }
+    [ "$("$PYTHON" "$TESTS/matched_reader.py" m.h5)" = "ok 203 2659 1595" ]
     need h5dump
     run h5dump -d scale m.h5
     expect_exit 0
