@@ -78,6 +78,21 @@ done:
     return status;
 }
 
+/* Was DN_MODELS or DN_SNPS itself given? */
+static bool one_level_down(const char *path)
+{
+    static const char *const names[] = {"weights_model1_1.pt", "dietnet_snps.txt"};
+    bool found = false;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        char *file;
+        struct stat sb;
+        if (asprintf(&file, "%s/%s", path, names[i]) < 0) return false;
+        found = stat(file, &sb) == 0;
+        free(file);
+    }
+    return found;
+}
+
 static dn_status list_members(const char *path, struct cell **cells, size_t *n, dn_err *err)
 {
     dn_status status;
@@ -94,10 +109,13 @@ static dn_status list_members(const char *path, struct cell **cells, size_t *n, 
     }
     if (errno) DN_TRY(dn_fail(err, DN_EOPEN, "cannot read folder %s: %s", path, strerror(errno)));
     if (*n == 0) {
-        DN_TRY(dn_fail(err, DN_EFORMAT,
-                       "%s holds no model: neither DN_MODELS and DN_SNPS, as a release does, nor packages "
-                       "named seed{S}_fold{F}.h5",
-                       path));
+        const char *hint =
+            one_level_down(path) ? ": give the folder above it, which holds DN_MODELS and DN_SNPS" : "";
+        DN_TRY(
+            dn_fail(err, DN_EFORMAT,
+                    "%s holds no model: neither DN_MODELS and DN_SNPS, as a release does, nor packages named "
+                    "seed{S}_fold{F}.h5%s",
+                    path, hint));
     }
     qsort(*cells, *n, sizeof **cells, by_cell);
     status = check_grid(path, *cells, *n, err);

@@ -275,3 +275,74 @@ PY
     [ "$status" -eq 0 ]
     [[ $output == *"class class0"* ]]
 }
+
+@test "any number of layers and units: no auxiliary net, three of it, no hidden layer, three of them; regression" {
+    "$PY" -c 'import torch' 2>/dev/null || skip "no PyTorch"
+    "$PY" - <<'PY'
+import collections, os, numpy as np, torch
+torch.manual_seed(4)
+rng = np.random.RandomState(4)
+def release(name, aux, main, n_out, m=2300, k=9):
+    os.makedirs(name + "/DN_MODELS"), os.makedirs(name + "/DN_SNPS")
+    open(name + "/DN_SNPS/dietnet_snps.txt", "w").write("".join("rs%d\n" % j for j in range(m)))
+    e = rng.rand(m, k)
+    e[:, 2] = 0  # a dosage that nobody has: upstream divides by zero, here it is 0
+    np.savez(name + "/DN_MODELS/snps_emb_model1.npz", emb=e)
+    np.savez(name + "/DN_MODELS/norm_stats_model1.npz", mean=rng.rand(m), std=rng.rand(m) + 1e-6)
+    d, n = collections.OrderedDict(), k
+    norm = np.sqrt((e ** 2).sum(0))
+    a = e / np.where(norm > 0, norm, 1)
+    for i, u in enumerate(aux):
+        w = d["aux_net.hidden_layers.%d.weight" % i] = torch.randn(u, n)
+        a, n = np.tanh(a @ w.numpy().T.astype(float)), u
+    np.savetxt(name + "/fat", a.ravel(), "%.9g")
+    def bn(p, u):
+        for s in ("weight", "bias", "running_mean", "running_var"):
+            d["%s.%s" % (p, s)] = torch.rand(u)
+        d[p + ".num_batches_tracked"] = torch.tensor(3)
+    d["main_net.fat_bias"] = torch.randn(n)
+    bn("main_net.bn_fatLayer", n)
+    for i, u in enumerate(main):
+        d["main_net.hidden_layers.%d.weight" % i], d["main_net.hidden_layers.%d.bias" % i] = torch.randn(u, n), torch.randn(u)
+        bn("main_net.bn.%d" % i, u)
+        n = u
+    d["main_net.out.weight"], d["main_net.out.bias"] = torch.randn(n_out, n), torch.randn(n_out)
+    torch.save({"epoch": 1, "model_state_dict": d}, name + "/DN_MODELS/weights_model1_1.pt")
+    return d
+release("none", [], [7], 3)
+release("three", [20, 5, 11], [6, 4, 3], 4)
+release("bare", [8], [], 2)
+release("wide", [130], [200], 5)
+release("trait", [6], [5], 1)
+d = release("odd", [6], [5], 2)
+d["main_net.skip.weight"] = torch.ones(2, 2)
+torch.save({"model_state_dict": d}, "odd/DN_MODELS/weights_model1_1.pt")
+del d["main_net.skip.weight"]
+d["main_net.bn.0.running_var"][1] = -1
+os.makedirs("neg"), os.system("cp -r odd/. neg")
+torch.save({"model_state_dict": d}, "neg/DN_MODELS/weights_model1_1.pt")
+PY
+    for r in none:9:7:3 three:11:6:4:3:4 bare:8:2 wide:130:200:5 trait:6:5:1; do
+        name=${r%%:*} units=${r#*:}
+        run "$TOOLS/inspect" model "$name" --number --fat --threads 2
+        expect_exit 0
+        expect_text "units ${units//:/ } fat"
+        grep -v '[a-z]*[g-z] ' <<<"$output" | grep -E '^-?[0-9]' >got
+        run "$PY" -c '
+import numpy as np, sys
+a, b = np.loadtxt("got"), np.loadtxt(sys.argv[1] + "/fat")
+assert a.shape == b.shape and np.abs(a - b).max() < 3e-6, np.abs(a - b).max()' "$name"
+        expect_exit 0
+    done
+    run "$TOOLS/inspect" model trait
+    expect_exit 0
+    expect_text "task 1"
+    refute=$(grep -c '^class' <<<"$output" || true)
+    [ "$refute" -eq 0 ]
+    run "$TOOLS/inspect" model odd --number
+    expect_exit 8
+    expect_text "another architecture"
+    run "$TOOLS/inspect" model neg --number
+    expect_exit 10
+    expect_text "running_var" "negative"
+}

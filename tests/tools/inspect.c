@@ -1,5 +1,5 @@
 /* inspect: opens what the library reads and says what it found, for tests. Exit code = status.
- *   inspect model DIR [--snps-only] [--no-alleles] [--number] [--classes FILE] [--threads N]
+ *   inspect model DIR [--snps-only] [--no-alleles] [--number] [--classes FILE] [--threads N] [--fat]
  *   inspect pt FILE             tensors with shape and sum
  *   inspect npz FILE NAME       shape and sum, strings, or index lists
  */
@@ -15,6 +15,7 @@
 static dn_status show_model(int argc, char **argv, dn_err *err)
 {
     dn_model_opts o = {.threads = 1};
+    bool fat = false; /* print the first member's fat weights */
     dn_model *m;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--snps-only") == 0)
@@ -25,6 +26,8 @@ static dn_status show_model(int argc, char **argv, dn_err *err)
             o.number_classes = true;
         else if (strcmp(argv[i], "--classes") == 0)
             o.classes_file = argv[++i];
+        else if (strcmp(argv[i], "--fat") == 0)
+            fat = true;
         else if (strcmp(argv[i], "--threads") == 0)
             o.threads = (size_t)atoi(argv[++i]);
     }
@@ -43,6 +46,8 @@ static dn_status show_model(int argc, char **argv, dn_err *err)
         printf(" fat %016" PRIx64 "\n",
                dn_hash(x->fat, (size_t)(m->n_snps * x->layer[0].n_out) * sizeof(float)));
     }
+    for (uint64_t k = 0; fat && k < m->n_snps * m->members[0].layer[0].n_out; k++)
+        printf("%.9g\n", (double)m->members[0].fat[k]);
     dn_model_free(m);
     return DN_OK;
 }

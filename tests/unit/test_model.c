@@ -245,6 +245,8 @@ static void test_bad_releases(void)
     CHECK_OK(dn_model_open(&m, path_in_tmp("r"), &o, &err), &err);
     CHECK(!dn_snps_have_alleles(&m->snps) && !dn_snps_have_pos(&m->snps));
     dn_model_free(m);
+    refused("r/DN_MODELS", DN_EFORMAT, "holds no model", "give the folder above it");
+    refused("r/DN_SNPS", DN_EFORMAT, "holds no model", "give the folder above it");
     sh("cd %s/r/DN_MODELS; rm weights*", "", "");
     refused("r", DN_EFORMAT, "weights_model{fold}_{repeat}.pt", "");
 }
