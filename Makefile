@@ -10,6 +10,10 @@ BLAS    ?= openblas
 CC      ?= cc
 WERROR  ?=
 CFLAGS  ?= -O2 -g
+# Commands are shown in short; V=1 shows them whole.
+V       ?= 0
+quiet   := $(if $(filter 0,$(V)),@)
+say      = $(if $(filter 0,$(V)),@printf '  %-5s %s\n' $(1) $(2))
 
 out     := build/$(VARIANT)
 pkgs    := hdf5 libzstd libzip yaml-0.1 libxxhash $(BLAS)
@@ -90,30 +94,36 @@ FORCE:
 
 $(out)/%.o: %.c $(out)/flags
 	@mkdir -p $(@D)
-	$(CC) $(cflags) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(quiet)$(CC) $(cflags) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(lib): $(common_obj)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@)
+	$(quiet)ar rcs $@ $^
 
 define program_rule
 $(out)/bin/$(1): $(patsubst %.c,$(out)/%.o,$(wildcard $(1)/*.c)) $(lib)
 	@mkdir -p $$(@D)
-	$$(CC) $$(ldflags) $$(CFLAGS) $$(LDFLAGS) $$^ $$(pkg_libs) $$(ldlibs) -o $$@
+	$$(call say,LINK,$$@)
+	$$(quiet)$$(CC) $$(ldflags) $$(CFLAGS) $$(LDFLAGS) $$^ $$(pkg_libs) $$(ldlibs) -o $$@
 endef
 $(foreach p,$(programs),$(eval $(call program_rule,$(p))))
 
 $(out)/unit/%: $(out)/tests/unit/%.o $(work_obj) $(lib)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
+	$(call say,LINK,$@)
+	$(quiet)$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
 
 $(out)/tools/%: $(out)/tests/tools/%.o $(work_obj) $(lib)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
+	$(call say,LINK,$@)
+	$(quiet)$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
 
 $(out)/fuzz/%: $(out)/tests/fuzz/%.o $(fuzz_main:%.c=$(out)/%.o) $(work_obj) $(lib)
 	@mkdir -p $(@D)
-	$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
+	$(call say,LINK,$@)
+	$(quiet)$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
 
 build/bin: FORCE
 	@mkdir -p build
