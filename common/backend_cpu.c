@@ -71,8 +71,7 @@ dn_status dn_backend_cpu(dn_backend **out, dn_pool *pool, dn_err *err)
     cb->be.host_memory = true;
     cb->be.eval_block = 512;
     cb->pool = pool;
-    cb->dense = cpu_dense_of(isa);
-    cb->fat = fat_kernels_for(isa);
+    cb->kern = cpu_kernels_of(isa);
     size_t n = dn_pool_threads(pool);
     snprintf(cb->be.name, sizeof cb->be.name, "cpu (%s, %zu thread%s)", dn_isa_name(isa), n,
              n == 1 ? "" : "s");

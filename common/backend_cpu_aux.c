@@ -15,13 +15,13 @@
 typedef struct {
     cpu_backend *cb;
     dn_genome *g;
-    bool aux, fat;     /* which halves of the forward pass */
+    bool aux, fat;     /* which halves of a pass */
     uint64_t first, n; /* people [first, first + n) of the batch */
     float *const *w;
     float *const *dw;
     float *z;
     const float *dz;
-    uint64_t n_ptiles; /* tiles of 32 people */
+    uint64_t n_people; /* in whole sets: row count of the backward pass's slices of dz */
     float *total;      /* pad(H): sums of dz over people */
 } pass;
 
@@ -47,32 +47,28 @@ static void aux_block(const pass *p, uint64_t block)
 {
     const dn_genome *g = p->g;
     for (size_t l = 0; l < g->n_aux; l++) {
-        p->cb->dense->mul(g->act[l] + block * CPU_BLOCK * g->pad[l], g->pad[l], g->packed[l], CPU_BLOCK,
-                          g->width[l], g->pad[l + 1], g->act[l + 1] + block * CPU_BLOCK * g->pad[l + 1],
-                          CPU_TANH, NULL);
+        p->cb->kern->mul(g->act[l] + block * CPU_BLOCK * g->pad[l], g->pad[l], g->packed[l], CPU_BLOCK,
+                         g->width[l], g->width[l + 1], g->pad[l + 1],
+                         g->act[l + 1] + block * CPU_BLOCK * g->pad[l + 1], CPU_TANH, NULL);
     }
 }
 
 /* Adds a block's part to z: slices x n people x 16. */
-static void fat_block(const pass *p, uint64_t block, float *table, float *z)
+static void fat_block(const pass *p, uint64_t block, float *table, uint64_t *word, float *z)
 {
     const dn_genome *g = p->g;
     size_t H = g->pad[g->n_aux];
-    float x[FAT_COLS * 3];
-    fat_used used[FAT_GROUPS];
-    for (uint64_t t = block * CPU_TILES; t < (block + 1) * CPU_TILES; t++) {
-        const uint64_t *word = g->word + t * g->n + p->first;
-        const float *w = g->act[g->n_aux] + t * FAT_COLS * H;
-        if (t * FAT_COLS >= g->n_snps) break;
-        cpu_used(word, p->n, used);
-        for (int i = 0; i < FAT_COLS * 3; i++) x[i] = g->x[t * FAT_COLS * 3 + (uint64_t)i] * (float)g->scale;
+    const uint64_t *words = g->word + block * CPU_TILES * g->n + p->first;
+    for (size_t k = 0; k < CPU_BLOCK / CPU_SET; k++) {
+        uint64_t snp = block * CPU_BLOCK + k * CPU_SET, used[CPU_GROUPS];
+        if (snp >= g->n_snps) break;
+        for (uint64_t i = 0; i < p->n; i++) word[i] = cpu_set_word(words + i, g->n, k);
+        p->cb->kern->used(word, p->n, used);
+        float x[CPU_SET * 3];
+        for (int i = 0; i < CPU_SET * 3; i++) x[i] = g->x[snp * 3 + (uint64_t)i] * (float)g->scale;
         for (size_t h = 0; h < H; h += CPU_LANES) {
-            fat_columns cols;
-            for (size_t c = 0; c < FAT_COLS; c++) cols.w[c] = w + c * H + h;
-            cols.x = x;
-            cols.x_lanes = 1;
-            p->cb->fat.build(&cols, used, table);
-            p->cb->fat.add(table, word, p->n, z + h * p->n);
+            p->cb->kern->build(g->act[g->n_aux] + snp * H + h, H, x, used, table);
+            p->cb->kern->add(table, word, p->n, z + h * p->n, false);
         }
     }
 }
@@ -82,6 +78,7 @@ static void forward_chunk(void *ctx, size_t item, size_t worker)
     const pass *p = ctx;
     dn_genome *g = p->g;
     float *z = NULL, *table = g->worker + worker * g->worker_floats;
+    uint64_t *word = g->set_word + worker * g->slab;
     if (p->fat) {
         uint64_t n = p->n * g->pad[g->n_aux];
         z = g->zpart + item * n;
@@ -89,7 +86,7 @@ static void forward_chunk(void *ctx, size_t item, size_t worker)
     }
     for (uint64_t b = chunk_first(g, item); b < chunk_first(g, item + 1); b++) {
         if (p->aux) aux_block(p, b);
-        if (p->fat) fat_block(p, b, table, z);
+        if (p->fat) fat_block(p, b, table, word, z);
     }
 }
 
@@ -120,8 +117,8 @@ static dn_status forward(pass *p, dn_err *err)
     dn_genome *g = p->g;
     if (p->aux) {
         for (size_t l = 0; l < g->n_aux; l++) {
-            cpu_pack(p->w[l], 1, g->width[l], g->width[l], g->width[l + 1], g->pad[l + 1],
-                     p->cb->dense->panel, g->packed[l]);
+            cpu_pack(p->w[l], 1, g->width[l], g->width[l], g->width[l + 1], g->pad[l + 1], p->cb->kern->panel,
+                     g->packed[l]);
         }
     }
     uint64_t n = p->fat ? g->n : 0;
@@ -159,90 +156,83 @@ dn_status cpu_aux_fat_forward(dn_backend *be, dn_genome *g, float *const *w, flo
 
 /* ---- backward ---- */
 
-/* Table of people tile t, slice u: gtab + (t * slices + u) * FAT_TABLE. All 256 values of each byte: SNPs
- * take most of them. */
-static void grad_tables(void *ctx, size_t item, size_t worker)
-{
-    (void)worker;
-    const pass *p = ctx;
-    const dn_genome *g = p->g;
-    static const float x[FAT_COLS * 3] = {
 #define X8 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2
-        X8, X8, X8, X8};
-    size_t slices = g->pad[g->n_aux] / CPU_LANES;
-    uint64_t t = item / slices, u = item % slices;
-    fat_used used[FAT_GROUPS];
-    fat_columns cols = {.x = x, .x_lanes = 1};
-    for (int k = 0; k < FAT_GROUPS; k++) {
-        used[k].n = 256;
-        for (int v = 0; v < 256; v++) used[k].value[v] = (uint8_t)v;
-    }
-    for (uint64_t i = 0; i < FAT_COLS; i++)
-        cols.w[i] = g->dz + (u * p->n_ptiles * FAT_COLS + t * FAT_COLS + i) * CPU_LANES;
-    p->cb->fat.build(&cols, used, g->gtab + item * FAT_TABLE);
-}
+static const float dosage[CPU_SET * 3] = {X8, X8, X8}; /* what a code counts when tables are over people */
 
-/* Adds dz of the people whose call is missing; word: people tile t for SNPs of the block. */
-static void add_missing(const pass *p, uint64_t t, const uint64_t *word, float *missing)
+/* Sums over people for n_blocks blocks of SNPs, in slices of n_blocks * CPU_BLOCK rows: grad, and missing
+ * (true if there are any). A missing call counts 0 in grad, so that of each group of 3 people only 27 values
+ * occur. */
+static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float *table, float *grad,
+                        float *missing)
 {
+    enum {
+        WORDS = 3,
+        SETS = 4,
+        MAX_SNPS = CPU_BACK * CPU_BLOCK
+    }; /* 96 people are whole words of 32 and whole sets of 24 */
     const dn_genome *g = p->g;
-    size_t slices = g->pad[g->n_aux] / CPU_LANES;
-    for (uint64_t s = 0; s < CPU_BLOCK; s++) {
-        for (uint64_t m = word[s] & word[s] >> 1 & 0x5555555555555555u; m; m &= m - 1) {
-            uint64_t b = t * FAT_COLS + (uint64_t)__builtin_ctzll(m) / 2;
-            for (size_t u = 0; u < slices; u++) {
-                const float *dz = g->dz + (u * p->n_ptiles * FAT_COLS + b) * CPU_LANES;
-                float *out = missing + (u * CPU_BLOCK + s) * CPU_LANES;
-                for (int i = 0; i < CPU_LANES; i++) out[i] += dz[i];
-            }
-        }
-    }
-}
-
-/* Sums over people for a block of SNPs, in slices: grad, and missing (true if there are any). */
-static bool grad_block(const pass *p, uint64_t block, float *grad, float *missing)
-{
-    const dn_genome *g = p->g;
-    size_t slices = g->pad[g->n_aux] / CPU_LANES;
-    uint64_t word[CPU_BLOCK], in[FAT_COLS];
+    const cpu_kernels *k = p->cb->kern;
+    size_t slices = g->pad[g->n_aux] / CPU_LANES, S = n_blocks * CPU_BLOCK;
+    uint64_t by_snp[WORDS][MAX_SNPS], word[MAX_SNPS], miss[MAX_SNPS], in[CPU_COLS], used[CPU_GROUPS];
     bool any = false;
-    memset(grad, 0, CPU_BLOCK * slices * CPU_LANES * sizeof *grad);
-    for (uint64_t t = 0; t < p->n_ptiles; t++) {
-        uint64_t b0 = t * FAT_COLS, nb = g->n - b0 < FAT_COLS ? g->n - b0 : FAT_COLS, miss = 0;
-        for (uint64_t k = 0; k < CPU_TILES; k++) {
-            const uint64_t *src = g->word + (block * CPU_TILES + k) * g->n + b0;
-            for (uint64_t i = 0; i < FAT_COLS; i++) in[i] = i < nb ? src[i] : 0;
-            cpu_transpose32(in, word + k * FAT_COLS);
+    for (int i = 0; i < CPU_GROUPS; i++) used[i] = 0x77707770777u; /* values without a missing call */
+    for (uint64_t b0 = 0; b0 < g->n; b0 += WORDS * CPU_COLS) {
+        for (uint64_t q = 0; q < WORDS; q++) {
+            uint64_t b = b0 + q * CPU_COLS, nb = b >= g->n ? 0 : g->n - b < CPU_COLS ? g->n - b : CPU_COLS;
+            for (uint64_t t = 0; t < S / CPU_COLS && nb; t++) {
+                const uint64_t *src = g->word + (block * CPU_TILES + t) * g->n + b;
+                for (uint64_t i = 0; i < CPU_COLS; i++)
+                    in[i] = i < nb ? src[i] : 0; /* nobody: dosage 0, dz 0 */
+                cpu_transpose32(in, by_snp[q] + t * CPU_COLS);
+            }
+            if (!nb) memset(by_snp[q], 0, S * sizeof *by_snp[q]);
         }
-        for (uint64_t s = 0; s < CPU_BLOCK; s++) miss |= word[s] & word[s] >> 1 & 0x5555555555555555u;
-        for (size_t u = 0; u < slices; u++) {
-            p->cb->fat.add(g->gtab + (t * slices + u) * FAT_TABLE, word, CPU_BLOCK,
-                           grad + u * CPU_BLOCK * CPU_LANES);
-        }
-        if (miss) {
-            if (!any) memset(missing, 0, CPU_BLOCK * slices * CPU_LANES * sizeof *missing);
-            any = true;
-            add_missing(p, t, word, missing);
+        for (uint64_t q = 0; q < SETS && b0 + q * CPU_SET < g->n; q++) {
+            uint64_t set = b0 / CPU_SET + q, n_missing = 0;
+            for (uint64_t s = 0; s < S; s++) {
+                uint64_t w = cpu_set_word(by_snp[0] + s, MAX_SNPS, q), m = w & w >> 1 & 0x555555555555u;
+                word[s] = w & ~(m * 3);
+                miss[s] = m;
+                n_missing += m != 0;
+            }
+            bool dense = n_missing > S / 2; /* then code 1 of the same tables counts dz of the missing */
+            if (n_missing && !any) memset(missing, 0, slices * S * CPU_LANES * sizeof *missing);
+            any = any || n_missing;
+            for (size_t u = 0; u < slices; u++) {
+                k->build(g->dz + (u * p->n_people + set * CPU_SET) * CPU_LANES, CPU_LANES, dosage, used,
+                         table);
+                k->add(table, word, S, grad + u * S * CPU_LANES, set == 0);
+                if (dense) k->add(table, miss, S, missing + u * S * CPU_LANES, false);
+            }
+            if (n_missing && !dense) {
+                k->add_marked(g->dz + set * CPU_SET * CPU_LANES, p->n_people * CPU_LANES, miss, S, slices,
+                              missing);
+            }
         }
     }
     return any;
 }
 
-/* Slices -> rows of SNPs, with standardisation and tanh's derivative. */
-static void finish(const pass *p, uint64_t block, const float *grad, const float *missing, float *d)
+/* One block: from sums over people, in slices of S rows, to gradients of the layers' weights. */
+static void backward_block(const pass *p, uint64_t block, const float *grad, const float *missing, size_t S,
+                           float *d0, float *d1, float *dw)
 {
-    const dn_genome *g = p->g;
-    size_t pad = g->pad[g->n_aux];
-    const float *act = g->act[g->n_aux] + block * CPU_BLOCK * pad;
-    for (uint64_t s = 0; s < CPU_BLOCK; s++) {
-        float mean = g->mean[block * CPU_BLOCK + s], isd = g->isd[block * CPU_BLOCK + s] * (float)g->scale;
-        for (size_t u = 0; u < pad / CPU_LANES; u++) {
-            for (int i = 0; i < CPU_LANES; i++) {
-                size_t at = (u * CPU_BLOCK + s) * CPU_LANES + (size_t)i, k = u * CPU_LANES + (size_t)i;
-                float a = act[s * pad + k], t = p->total[k] - (missing ? missing[at] : 0.0f);
-                d[s * pad + k] = (grad[at] - mean * t) * isd * (1.0f - a * a);
-            }
-        }
+    dn_genome *g = p->g;
+    const cpu_kernels *k = p->cb->kern;
+    uint64_t snp = block * CPU_BLOCK;
+    float isd[CPU_BLOCK], *d = d0, *below = d1, *dw_end = dw + g->dw_floats;
+    for (uint64_t s = 0; s < CPU_BLOCK; s++) isd[s] = g->isd[snp + s] * (float)g->scale;
+    k->finish(grad, missing, S, isd, g->mean + snp, p->total, g->act[g->n_aux] + snp * g->pad[g->n_aux],
+              CPU_BLOCK, g->pad[g->n_aux], d);
+    for (size_t l = g->n_aux; l-- > 0 && p->aux;) {
+        const float *act = g->act[l] + snp * g->pad[l];
+        dw_end -= cpu_dw_floats(g, l);
+        k->mul_t(d, g->pad[l + 1], act, CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], dw_end);
+        if (l == 0) break;
+        k->mul(d, g->pad[l + 1], g->packed_t[l], CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], below,
+               CPU_DTANH, act);
+        float *t = d;
+        d = below, below = t;
     }
 }
 
@@ -250,24 +240,18 @@ static void backward_chunk(void *ctx, size_t item, size_t worker)
 {
     const pass *p = ctx;
     dn_genome *g = p->g;
-    const cpu_dense *k = p->cb->dense;
-    size_t each = (g->worker_floats - FAT_TABLE) / 3;
-    float *d0 = g->worker + worker * g->worker_floats + FAT_TABLE, *d1 = d0 + each, *missing = d1 + each;
-    float *dw = g->dwpart + item * g->dw_floats;
+    size_t each = (g->worker_floats - CPU_TABLE) / (2 * CPU_BACK + 2);
+    float *table = g->worker + worker * g->worker_floats, *d0 = table + CPU_TABLE, *d1 = d0 + each,
+          *grad = d1 + each;
+    float *missing = grad + CPU_BACK * each, *dw = g->dwpart + item * g->dw_floats;
     memset(dw, 0, g->dw_floats * sizeof *dw);
-    for (uint64_t b = chunk_first(g, item); b < chunk_first(g, item + 1); b++) {
-        bool any = grad_block(p, b, d1, missing);
-        finish(p, b, d1, any ? missing : NULL, d0);
-        float *d = d0, *below = d1, *dw_end = dw + g->dw_floats;
-        for (size_t l = g->n_aux; l-- > 0;) {
-            const float *act = g->act[l] + b * CPU_BLOCK * g->pad[l];
-            dw_end -= g->pad[l] * g->pad[l + 1];
-            k->mul_t(d, g->pad[l + 1], act, CPU_BLOCK, (g->width[l + 1] + 3) / 4 * 4, g->pad[l], dw_end);
-            if (l == 0) break;
-            k->mul(d, g->pad[l + 1], g->packed_t[l], CPU_BLOCK, g->width[l + 1], g->pad[l], below, CPU_DTANH,
-                   act);
-            float *t = d;
-            d = below, below = t;
+    uint64_t end = chunk_first(g, item + 1);
+    for (uint64_t b = chunk_first(g, item); b < end; b += CPU_BACK) {
+        uint64_t n = end - b < CPU_BACK ? end - b : CPU_BACK;
+        bool any = p->fat && grad_blocks(p, b, n, table, grad, missing);
+        for (uint64_t i = 0; i < n; i++) {
+            size_t at = i * CPU_BLOCK * CPU_LANES;
+            backward_block(p, b + i, grad + at, any ? missing + at : NULL, n * CPU_BLOCK, d0, d1, dw);
         }
     }
 }
@@ -281,7 +265,7 @@ static void sum_dw(void *ctx, size_t item, size_t worker)
     uint64_t at = 0, l = 0, row = item;
     while (row >= g->width[l + 1]) { /* items are the rows of all layers' weights */
         row -= g->width[l + 1];
-        at += g->pad[l] * g->pad[l + 1];
+        at += cpu_dw_floats(g, l);
         l++;
     }
     float *out = p->dw[l] + row * g->width[l];
@@ -292,34 +276,40 @@ static void sum_dw(void *ctx, size_t item, size_t worker)
     }
 }
 
-dn_status cpu_aux_fat_backward(dn_backend *be, dn_genome *g, float *const *w, const float *dz,
-                               float *const *dw, dn_err *err)
+dn_status cpu_backward(dn_backend *be, dn_genome *g, float *const *w, const float *dz, float *const *dw,
+                       bool aux, bool fat, dn_err *err)
 {
     dn_status status;
     if (g->n_aux == 0) return DN_OK;
-    pass p = {.cb = (cpu_backend *)be, .g = g, .w = w, .dw = dw, .dz = dz};
-    size_t H = g->width[g->n_aux], pad = g->pad[g->n_aux], slices = pad / CPU_LANES, rows = 0;
-    p.n_ptiles = (g->n + FAT_COLS - 1) / FAT_COLS;
-    uint64_t people = p.n_ptiles * FAT_COLS;
+    pass p = {.cb = (cpu_backend *)be, .g = g, .aux = aux, .fat = fat, .w = w, .dw = dw, .dz = dz};
+    size_t H = g->width[g->n_aux], pad = g->pad[g->n_aux], rows = 0;
+    uint64_t sets = (g->n + CPU_SET - 1) / CPU_SET, people = sets * CPU_SET;
+    p.n_people = people;
     DN_TRY(need(&g->dz, &g->dz_n, (people + 1) * pad, "gradients of a batch", err));
-    DN_TRY(need(&g->gtab, &g->gtab_n, p.n_ptiles * slices * FAT_TABLE, "tables over people", err));
     p.total = g->dz + people * pad;
     memset(g->dz, 0, (people + 1) * pad * sizeof *g->dz);
-    for (uint64_t b = 0; b < g->n; b++) {
-        for (size_t k = 0; k < H; k++) {
+    for (size_t k = 0; k < H; k++) {
+        double total = 0;
+        for (uint64_t b = 0; b < g->n; b++) {
             g->dz[(k / CPU_LANES * people + b) * CPU_LANES + k % CPU_LANES] = dz[b * H + k];
-            p.total[k] += dz[b * H + k];
+            total += dz[b * H + k];
         }
+        p.total[k] = (float)total;
     }
     for (size_t l = 0; l < g->n_aux; l++) {
         rows += g->width[l + 1];
-        cpu_pack(w[l], g->width[l], 1, g->width[l + 1], g->width[l], g->pad[l], p.cb->dense->panel,
+        cpu_pack(w[l], g->width[l], 1, g->width[l + 1], g->width[l], g->pad[l], p.cb->kern->panel,
                  g->packed_t[l]);
     }
-    dn_pool_run(p.cb->pool, (size_t)p.n_ptiles * slices, grad_tables, &p);
     dn_pool_run(p.cb->pool, (size_t)g->n_chunks, backward_chunk, &p);
     dn_pool_run(p.cb->pool, rows, sum_dw, &p);
     status = DN_OK;
 done:
     return status;
+}
+
+dn_status cpu_aux_fat_backward(dn_backend *be, dn_genome *g, float *const *w, const float *dz,
+                               float *const *dw, dn_err *err)
+{
+    return cpu_backward(be, g, w, dz, dw, true, true, err);
 }

@@ -10,8 +10,8 @@
 
 #define MAX_CHUNKS  64
 #define SUM_FLOATS  ((uint64_t)8 << 20) /* of sums kept per chunk: 32 MB */
-#define GATHER      8                   /* tiles gathered at once: one cache line of each row */
-#define GATHER_ITEM (32 * GATHER)
+#define GATHER      32                  /* tiles gathered at once: four cache lines of each row */
+#define GATHER_ITEM (8 * GATHER)
 
 /* n zeroed floats; large ones on huge pages where the system grants them: rows of activations are few per 4
  * KB page. */
@@ -49,7 +49,7 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
             uint64_t n = g->pad[l - 1] * g->pad[l];
             DN_TRY(dn_alloc_aligned(&g->packed[l - 1], n, sizeof(float), "auxiliary weights", err));
             DN_TRY(dn_alloc_aligned(&g->packed_t[l - 1], n, sizeof(float), "auxiliary weights", err));
-            g->dw_floats += n;
+            g->dw_floats += cpu_dw_floats(g, l - 1);
         }
     }
     for (uint64_t j = 0; j < g->n_snps; j++) {
@@ -70,9 +70,11 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
     if (g->slab < 64) g->slab = 64;
     DN_TRY(dn_alloc_aligned(&g->dwpart, g->dw_floats * g->n_chunks, sizeof(float),
                             "gradients of the auxiliary net", err));
-    /* Per worker: a fat_forward table, and of a block two gradients and the missing calls' sums. */
+    /* Per worker: a table, two gradients of a block, and sums over people of CPU_BACK blocks: all, and of the
+     * missing calls. */
     g->n_workers = dn_pool_threads(cb->pool);
-    g->worker_floats = FAT_TABLE + 3 * CPU_BLOCK * widest;
+    DN_TRY(dn_alloc(&g->set_word, g->n_workers * g->slab, sizeof *g->set_word, "scratch", err));
+    g->worker_floats = CPU_TABLE + (2 * CPU_BACK + 2) * CPU_BLOCK * widest;
     DN_TRY(big_alloc(&g->worker, g->n_workers * g->worker_floats, "scratch", err));
     *out = g;
     g = NULL;
@@ -95,9 +97,9 @@ void cpu_genome_free(dn_backend *be, dn_genome *g)
     free(g->isd);
     free(g->word);
     free(g->worker);
+    free(g->set_word);
     free(g->zpart);
     free(g->dwpart);
-    free(g->gtab);
     free(g->dz);
     free(g);
 }
@@ -118,7 +120,7 @@ typedef struct {
     const uint8_t *const *rows;
 } gather_job;
 
-/* Words of GATHER_ITEM tiles for all people, a cache line of each row at a time. */
+/* Words of GATHER_ITEM tiles for all people, some cache lines of each row at a time. */
 static void gather(void *ctx, size_t item, size_t worker)
 {
     (void)worker;
@@ -137,9 +139,9 @@ static void gather(void *ctx, size_t item, size_t worker)
                 else if (at < row_bytes)
                     memcpy(&w, q->rows[b] + at, (size_t)(row_bytes - at));
                 w = le64toh(w);
-                if ((t + 1) * FAT_COLS > g->n_snps) { /* calls past the last SNP */
-                    uint64_t left = t * FAT_COLS < g->n_snps ? g->n_snps - t * FAT_COLS : 0;
-                    w |= left < FAT_COLS ? UINT64_MAX << 2 * left : 0;
+                if ((t + 1) * CPU_COLS > g->n_snps) { /* calls past the last SNP */
+                    uint64_t left = t * CPU_COLS < g->n_snps ? g->n_snps - t * CPU_COLS : 0;
+                    w |= left < CPU_COLS ? UINT64_MAX << 2 * left : 0;
                 }
                 g->word[t * g->n + b] = w;
             }
@@ -151,7 +153,7 @@ static void gather(void *ctx, size_t item, size_t worker)
  * batch. */
 static dn_status drop_calls(dn_genome *g, double keep, dn_rng *rng, dn_err *err)
 {
-    enum { PIECE = 64 * FAT_COLS };
+    enum { PIECE = 64 * CPU_COLS };
     uint8_t *kept = NULL;
     dn_status status = dn_alloc(&kept, PIECE, 1, "input dropout", err);
     if (status != DN_OK) return status;
@@ -159,10 +161,10 @@ static dn_status drop_calls(dn_genome *g, double keep, dn_rng *rng, dn_err *err)
         for (uint64_t at = 0; at < g->n_snps; at += PIECE) {
             uint64_t n = g->n_snps - at < PIECE ? g->n_snps - at : PIECE;
             dn_rng_bernoulli(rng, keep, kept, n);
-            for (uint64_t k = 0; k < n; k += FAT_COLS) {
-                uint64_t m = 0, w = n - k < FAT_COLS ? n - k : FAT_COLS;
+            for (uint64_t k = 0; k < n; k += CPU_COLS) {
+                uint64_t m = 0, w = n - k < CPU_COLS ? n - k : CPU_COLS;
                 for (uint64_t i = 0; i < w; i++) m |= (uint64_t)(kept[k + i] ? 0 : 3) << 2 * i;
-                g->word[(at + k) / FAT_COLS * g->n + b] |= m;
+                g->word[(at + k) / CPU_COLS * g->n + b] |= m;
             }
         }
     }
@@ -198,23 +200,6 @@ dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows
     status = DN_OK;
 done:
     return status;
-}
-
-void cpu_used(const uint64_t *word, size_t n, fat_used used[FAT_GROUPS])
-{
-    uint64_t seen[FAT_GROUPS][4] = {{0}};
-    for (size_t i = 0; i < n; i++) {
-        uint64_t w = word[i];
-        for (int g = 0; g < FAT_GROUPS; g++, w >>= 8) seen[g][w >> 6 & 3] |= (uint64_t)1 << (w & 63);
-    }
-    for (int g = 0; g < FAT_GROUPS; g++) {
-        unsigned k = 0;
-        for (unsigned q = 0; q < 4; q++) {
-            for (uint64_t m = seen[g][q]; m; m &= m - 1)
-                used[g].value[k++] = (uint8_t)(64 * q + (unsigned)__builtin_ctzll(m));
-        }
-        used[g].n = (uint16_t)k;
-    }
 }
 
 void cpu_transpose32(const uint64_t in[32], uint64_t out[32])

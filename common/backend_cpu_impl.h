@@ -8,35 +8,61 @@
 #define DN_BACKEND_CPU_IMPL_H
 
 #include "backend.h"
-#include "fat_kernel.h"
 #include "geno.h"
 
-#define CPU_LANES FAT_LANES
-#define CPU_BLOCK 384 /* SNPs; whole tiles of FAT_COLS */
-#define CPU_TILES (CPU_BLOCK / FAT_COLS)
+#define CPU_LANES 16
+#define CPU_COLS  32  /* codes of a word */
+#define CPU_BLOCK 384 /* SNPs: whole words, whole sets */
+#define CPU_TILES (CPU_BLOCK / CPU_COLS)
+#define CPU_BACK  2 /* blocks that share tables over people */
+#define CPU_ROWS  6 /* rows that the products work on at a time; CPU_BLOCK is a multiple */
 
 static inline size_t cpu_pad(uint64_t n)
 {
     return (size_t)((n + CPU_LANES - 1) / CPU_LANES * CPU_LANES);
 }
 
-/* ---- dense kernels, one table per instruction set ---- */
+/* ---- kernels, one table per instruction set ---- */
+/* The fat layer works by tables on sets of CPU_SET = 24 two-bit codes, the low 48 bits of a word, in
+ * CPU_GROUPS = 8 groups of 3: per group a table has a row of CPU_LANES sums for every value of its 6 bits.
+ * Groups are CPU_PITCH rows apart, not 64, so that the same value of two groups does not fall into the same
+ * cache set. The rows that occur fit into L1 (tables of 4 codes, as prediction has them, do not when all SNPs
+ * of a block meet in them). */
+#define CPU_SET    24
+#define CPU_GROUPS 8
+#define CPU_PITCH  71
+#define CPU_TABLE  (CPU_GROUPS * CPU_PITCH * CPU_LANES) /* floats */
+
 typedef enum { CPU_PLAIN, CPU_TANH, CPU_DTANH } cpu_epilogue;
 typedef struct {
     size_t panel; /* columns of a panel of a packed right-hand matrix */
-    /* y (S x n_pad) = f(x b): x: S x K of row stride ldx; b: K x n_pad packed by cpu_pack(). S % 4 == 0. f:
-     * CPU_TANH: tanh; CPU_DTANH: times (1 - act^2), act shaped as y. */
-    void (*mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K, size_t n_pad, float *y,
-                cpu_epilogue f, const float *act);
-    /* dw (n_out x n_pad) += d^T x: d: S x n_out of row stride ldd, x: S x n_pad. n_out % 4 == 0. */
-    void (*mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out, size_t n_pad,
+    /* y (S x n, rows n_pad apart) = f(x b): x: S x K of row stride ldx; b: K x n_pad packed by cpu_pack(). S
+     * % CPU_ROWS == 0. f: CPU_TANH: tanh; CPU_DTANH: times (1 - act^2), act shaped as y. y's padding: left
+     * alone or set to 0. */
+    void (*mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K, size_t n, size_t n_pad,
+                float *y, cpu_epilogue f, const float *act);
+    /* dw (n_out x n) += d^T x: d: S x n_out of row stride ldd; x: S x n; rows of x and dw n_pad apart. n_out
+     * is rounded up to CPU_ROWS: dw has as many rows, and 5 floats past the end of d may be read. */
+    void (*mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out, size_t n, size_t n_pad,
                   float *dw);
-    /* d (S x n_pad, in place) = isd[s] * (d - mean[s] * (total - missing)) * (1 - act^2); missing may be
-     * NULL: zeros. */
-    void (*finish_grad)(float *d, const float *isd, const float *mean, const float *total,
-                        const float *missing, const float *act, size_t S, size_t n_pad);
-} cpu_dense;
-const cpu_dense *cpu_dense_of(dn_isa isa);
+    /* The values that each group of n words takes, as bits. */
+    void (*used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS]);
+    /* Table of 24 codes: code j of dosage d counts x[3j + d] times the 16 floats at w + j * stride; missing:
+     * 0. Only the rows of group g whose bits are set in used[g] are made. */
+    void (*build)(const float *w, size_t stride, const float *x, const uint64_t used[CPU_GROUPS],
+                  float *table);
+    /* acc[i] (16 floats) += the table's rows for word[i], group by group; i < n. first: = instead. */
+    void (*add)(const float *table, const uint64_t *word, size_t n, float *acc, bool first);
+    /* d[s][k] = isd[s] * (grad - mean[s] * (total[k] - missing)) * (1 - act[s][k]^2); d, act: S x n_pad;
+     * grad, missing: in slices of 16 (see backend_cpu_aux.c) of `rows` rows, missing NULL: zeros. */
+    void (*finish)(const float *grad, const float *missing, size_t rows, const float *isd, const float *mean,
+                   const float *total, const float *act, size_t S, size_t n_pad, float *d);
+    /* acc (slices of S x 16) gets, for SNP s and every even bit 2i set in marks[s], row i of each slice u:
+     * rows + u * row_stride + 16i. */
+    void (*add_marked)(const float *rows, size_t row_stride, const uint64_t *marks, size_t S, size_t slices,
+                       float *acc);
+} cpu_kernels;
+const cpu_kernels *cpu_kernels_of(dn_isa isa);
 
 /* Packs b for mul: element (k, n) is src[k * row + n * col]; columns past n up to n_pad become 0. out: K x
  * n_pad. */
@@ -52,15 +78,21 @@ void cpu_mul_t_ref(const float *d, size_t ldd, const float *x, size_t ldx, size_
 /* 32 x 32 2-bit codes: out[s]'s code i = in[i]'s code s. */
 void cpu_transpose32(const uint64_t in[32], uint64_t out[32]);
 void cpu_transpose32_ref(const uint64_t in[32], uint64_t out[32]);
-/* The values that each byte of n words takes. */
-void cpu_used(const uint64_t *word, size_t n, fat_used used[FAT_GROUPS]);
+/* Set k (24 codes) of a row of 32-code words that lie `stride` words apart; bits above 48 are anything. */
+static inline uint64_t cpu_set_word(const uint64_t *words, size_t stride, size_t k)
+{
+    size_t bit = k * 2 * CPU_SET, q = bit / 64, r = bit % 64;
+    uint64_t w = words[q * stride] >> r;
+    return r > 16 ? w | words[(q + 1) * stride] << (64 - r) : w;
+}
+/* Plain version of build and add, in double: acc[i] += sums for word[i] of 24 codes. */
+void cpu_fat_ref(const uint64_t *word, size_t n, const float *w, size_t stride, const float *x, double *acc);
 
 typedef struct {
     dn_backend be;
     dn_backend_ops table;
     dn_pool *pool;
-    const cpu_dense *dense;
-    fat_kernels fat;
+    const cpu_kernels *kern;
     float *scratch; /* of the main net's operations */
     size_t scratch_n;
 } cpu_backend;
@@ -83,13 +115,20 @@ struct dn_genome {
     float *packed[DN_MAX_LAYERS],
         *packed_t[DN_MAX_LAYERS]; /* aux weights packed: w^T for forward, w for backward */
     uint64_t slab;                /* people whose sums over chunks are kept at once */
+    uint64_t *set_word;           /* per worker: slab words */
     float *zpart;                 /* n_chunks x slab x pad(H) */
     uint64_t zpart_n;
     float *dwpart; /* n_chunks x sum over layers of pad(out) x pad(in) */
     uint64_t dw_floats;
-    float *gtab, *dz; /* tables over people: see grad_tables(); dz by slices */
-    uint64_t gtab_n, dz_n;
+    float *dz; /* by slices, people in whole sets; then the sums over people */
+    uint64_t dz_n;
 };
+
+/* Floats of the padded gradient of aux layer l's weight: as many rows as mul_t writes. */
+static inline size_t cpu_dw_floats(const dn_genome *g, size_t l)
+{
+    return (g->width[l + 1] + CPU_ROWS - 1) / CPU_ROWS * CPU_ROWS * g->pad[l];
+}
 
 /* backend_cpu_genome.c */
 dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *spec, dn_err *err);
@@ -103,6 +142,10 @@ dn_status cpu_fat_forward(dn_backend *be, dn_genome *g, float *z, dn_err *err);
 dn_status cpu_aux_fat_forward(dn_backend *be, dn_genome *g, float *const *w, float *z, dn_err *err);
 dn_status cpu_aux_fat_backward(dn_backend *be, dn_genome *g, float *const *w, const float *dz,
                                float *const *dw, dn_err *err);
+/* Half of aux_fat_backward, to be timed alone: aux: the layers' products (on whatever the scratch holds);
+ * fat: the tables. */
+dn_status cpu_backward(dn_backend *be, dn_genome *g, float *const *w, const float *dz, float *const *dw,
+                       bool aux, bool fat, dn_err *err);
 /* backend_cpu_main.c */
 extern const dn_backend_ops cpu_main_ops; /* its part of the table */
 

@@ -1,149 +1,307 @@
-/* backend_cpu_loops.h: the dense kernels of backend_cpu_dense.c, written once over vectors of DENSE_VEC bytes
- * and included once per instruction set; no guard on purpose. The includer defines DENSE_VEC, DENSE_NV
- * (vectors of a panel: 4 rows x DENSE_NV sums and DENSE_NV operands live in registers), DENSE_NAME(x),
- * DENSE_TARGET, and on vectors DENSE_FMA(a, b, c) = a * b + c, DENSE_MIN(a, b), DENSE_MAX(a, b) = b where
+/* backend_cpu_loops.h: the kernels of backend_cpu_kernels.c, written once over vectors of KERN_VEC bytes
+ * and included once per instruction set; no guard on purpose. The includer defines KERN_VEC, KERN_NV
+ * (vectors of a panel: CPU_ROWS x KERN_NV sums and KERN_NV operands live in registers), KERN_NAME(x),
+ * KERN_TARGET, and on vectors KERN_FMA(a, b, c) = a * b + c, KERN_MIN(a, b), KERN_MAX(a, b) = b where
  * either is NaN. */
 
-typedef float DENSE_NAME(vec) __attribute__((vector_size(DENSE_VEC), may_alias));
+typedef float KERN_NAME(vec) __attribute__((vector_size(KERN_VEC), may_alias));
 
-#define VEC DENSE_NAME(vec)
+#define VEC KERN_NAME(vec)
 
-#define VL     (DENSE_VEC / 4)
-#define INLINE static inline __attribute__((always_inline)) DENSE_TARGET
-#define UNROLL _Pragma("GCC unroll 8")
+#define VL      (KERN_VEC / 4)
+#define INLINE  static inline __attribute__((always_inline)) KERN_TARGET
+#define UNROLL  _Pragma("GCC unroll 8")
+#define SET1(x) ((x) - (VEC){0}) /* x in every lane; x + 0 would cost an addition, for the sake of -0 */
 
 /* tanh by a rational function of degree 11 over 6, fitted here for the least relative error on [-7.9, 7.9];
  * within 3e-7 of tanh everywhere (4 units in the last place), odd, never above 1. NaN stays NaN. */
-INLINE void DENSE_NAME(tanh)(VEC *v)
+INLINE void KERN_NAME(tanh)(VEC *v)
 {
-    const VEC lim = (VEC){0} + 7.9f;
-    VEC x = DENSE_MAX(-lim, DENSE_MIN(lim, *v));
-    VEC u = x * x, p = (VEC){0} + 0x1.a815eep-36f, q = (VEC){0} + 0x1.f34f64p-13f;
-    p = DENSE_FMA(p, u, (VEC){0} - 0x1.0018a4p-26f);
-    p = DENSE_FMA(p, u, (VEC){0} + 0x1.4d8284p-17f);
-    p = DENSE_FMA(p, u, (VEC){0} + 0x1.882ecep-9f);
-    p = DENSE_FMA(p, u, (VEC){0} + 0x1.09ee6cp-3f);
-    p = DENSE_FMA(p, u, (VEC){0} + 1.0f);
-    q = DENSE_FMA(q, u, (VEC){0} + 0x1.8a1656p-6f);
-    q = DENSE_FMA(q, u, (VEC){0} + 0x1.da4c82p-2f);
-    q = DENSE_FMA(q, u, (VEC){0} + 1.0f);
+    const VEC lim = SET1(7.9f);
+    VEC x = KERN_MAX(-lim, KERN_MIN(lim, *v));
+    VEC u = x * x, p = SET1(0x1.a815eep-36f), q = SET1(0x1.f34f64p-13f);
+    p = KERN_FMA(p, u, SET1(-0x1.0018a4p-26f));
+    p = KERN_FMA(p, u, SET1(0x1.4d8284p-17f));
+    p = KERN_FMA(p, u, SET1(0x1.882ecep-9f));
+    p = KERN_FMA(p, u, SET1(0x1.09ee6cp-3f));
+    p = KERN_FMA(p, u, SET1(1.0f));
+    q = KERN_FMA(q, u, SET1(0x1.8a1656p-6f));
+    q = KERN_FMA(q, u, SET1(0x1.da4c82p-2f));
+    q = KERN_FMA(q, u, SET1(1.0f));
     *v = x * p / q;
 }
 
-/* 4 rows x nv vectors of y; b: K rows of nv vectors. */
-INLINE void DENSE_NAME(mul_tile)(int nv, const float *x, size_t ldx, const float *b, size_t K, float *y,
-                                 size_t ldy, cpu_epilogue f, const float *act)
+/* Operands and sums of a tile: nv whole vectors and, if half, one of half the width, whose other half is
+ * padding. */
+typedef float KERN_NAME(hvec) __attribute__((vector_size(KERN_VEC / 2), may_alias));
+#define HVEC KERN_NAME(hvec)
+
+/* y (CPU_ROWS rows) = x b; b: K rows of ldb floats. */
+INLINE void KERN_NAME(mul_tile)(int nv, int half, const float *x, size_t ldx, const float *b, size_t ldb,
+                                size_t K, float *y, size_t ldy)
 {
-    VEC a[4][DENSE_NV];
-    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < nv; j++) a[r][j] = (VEC){0};
-    for (size_t k = 0; k < K; k++, b += nv * VL) {
-        VEC bv[DENSE_NV];
-        UNROLL for (int j = 0; j < nv; j++) bv[j] = *(const VEC *)(b + j * VL);
-        UNROLL for (int r = 0; r < 4; r++)
-        {
-            VEC xv = (VEC){0} + x[(size_t)r * ldx + k];
-            UNROLL for (int j = 0; j < nv; j++) a[r][j] = DENSE_FMA(xv, bv[j], a[r][j]);
-        }
-    }
-    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < nv; j++)
+    VEC a[CPU_ROWS][KERN_NV];
+    HVEC h[CPU_ROWS];
+    UNROLL for (int r = 0; r < CPU_ROWS; r++)
     {
-        size_t at = (size_t)r * ldy + (size_t)j * VL;
-        if (f == CPU_TANH) DENSE_NAME(tanh)(&a[r][j]);
-        if (f == CPU_DTANH) {
-            VEC t = *(const VEC *)(act + at);
-            a[r][j] *= 1.0f - t * t;
-        }
-        *(VEC *)(y + at) = a[r][j];
+        h[r] = (HVEC){0};
+        UNROLL for (int j = 0; j < nv; j++) a[r][j] = (VEC){0};
     }
-}
-
-/* 4 rows x nv vectors of dw. */
-INLINE void DENSE_NAME(mul_t_tile)(int nv, const float *d, size_t ldd, const float *x, size_t ldx, size_t S,
-                                   float *dw, size_t ldw)
-{
-    VEC a[4][DENSE_NV];
-    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < nv; j++) a[r][j] =
-        *(const VEC *)(dw + (size_t)r * ldw + j * VL);
-    for (size_t s = 0; s < S; s++, d += ldd, x += ldx) {
-        VEC xv[DENSE_NV];
-        UNROLL for (int j = 0; j < nv; j++) xv[j] = *(const VEC *)(x + j * VL);
-        UNROLL for (int r = 0; r < 4; r++)
+    for (size_t k = 0; k < K; k++, b += ldb) {
+        VEC bv[KERN_NV];
+        HVEC bh = {0};
+        UNROLL for (int j = 0; j < nv; j++) bv[j] = *(const VEC *)(b + j * VL);
+        if (half) bh = *(const HVEC *)(b + nv * VL);
+        UNROLL for (int r = 0; r < CPU_ROWS; r++)
         {
-            VEC dv = (VEC){0} + d[r];
-            UNROLL for (int j = 0; j < nv; j++) a[r][j] = DENSE_FMA(dv, xv[j], a[r][j]);
+            VEC xv = SET1(x[(size_t)r * ldx + k]);
+            UNROLL for (int j = 0; j < nv; j++) a[r][j] = KERN_FMA(xv, bv[j], a[r][j]);
+            if (half) h[r] = KERN_HFMA(xv, bh, h[r]);
         }
     }
-    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < nv; j++) *
-        (VEC *)(dw + (size_t)r * ldw + j * VL) = a[r][j];
+    UNROLL for (int r = 0; r < CPU_ROWS; r++)
+    {
+        UNROLL for (int j = 0; j < nv; j++) * (VEC *)(y + (size_t)r * ldy + j * VL) = a[r][j];
+        if (half) *(HVEC *)(y + (size_t)r * ldy + nv * VL) = h[r];
+    }
 }
 
-/* Calls TILE(nv) with nv a constant, so that its loops unroll. */
-#define SWITCH_NV(n)                                                                                         \
-    switch (n) {                                                                                             \
-    case 1: TILE(1); break;                                                                                  \
-    case 2: TILE(2); break;                                                                                  \
-    case 3: TILE(3); break;                                                                                  \
-    case 4: TILE(4 % (DENSE_NV + 1)); break;                                                                 \
-    case 5: TILE(5 % (DENSE_NV + 1)); break;                                                                 \
-    case 6: TILE(6 % (DENSE_NV + 1)); break;                                                                 \
-    default: TILE(DENSE_NV); break;                                                                          \
-    }
-
-DENSE_TARGET static void DENSE_NAME(mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K,
-                                         size_t n_pad, float *y, cpu_epilogue f, const float *act)
+/* dw (CPU_ROWS rows) += d^T x. */
+INLINE void KERN_NAME(mul_t_tile)(int nv, int half, bool cold, const float *d, size_t ldd, const float *x,
+                                  size_t ldx, size_t S, float *dw, size_t ldw)
 {
-    for (size_t n = 0; n < n_pad; n += DENSE_NV * VL) {
-        size_t nv = (n_pad - n) / VL < DENSE_NV ? (n_pad - n) / VL : DENSE_NV;
-        for (size_t s = 0; s < S; s += 4) {
-            const float *act_s = act ? act + s * n_pad + n : NULL;
-#define TILE(v) DENSE_NAME(mul_tile)(v, x + s * ldx, ldx, b + n * K, K, y + s * n_pad + n, n_pad, f, act_s)
+    VEC a[CPU_ROWS][KERN_NV];
+    HVEC h[CPU_ROWS];
+    UNROLL for (int r = 0; r < CPU_ROWS; r++)
+    {
+        h[r] = (HVEC){0};
+        UNROLL for (int j = 0; j < nv; j++) a[r][j] = *(const VEC *)(dw + (size_t)r * ldw + j * VL);
+        if (half) h[r] = *(const HVEC *)(dw + (size_t)r * ldw + nv * VL);
+    }
+    for (size_t s = 0; s < S; s++, d += ldd, x += ldx) {
+        if (cold) {
+            for (int j = 0; j < (nv + half) * VL; j += 16) __builtin_prefetch(x + 24 * ldx + j, 0);
+        }
+        VEC xv[KERN_NV];
+        HVEC xh = {0};
+        UNROLL for (int j = 0; j < nv; j++) xv[j] = *(const VEC *)(x + j * VL);
+        if (half) xh = *(const HVEC *)(x + nv * VL);
+        UNROLL for (int r = 0; r < CPU_ROWS; r++)
+        {
+            VEC dv = SET1(d[r]);
+            UNROLL for (int j = 0; j < nv; j++) a[r][j] = KERN_FMA(dv, xv[j], a[r][j]);
+            if (half) h[r] = KERN_HFMA(dv, xh, h[r]);
+        }
+    }
+    UNROLL for (int r = 0; r < CPU_ROWS; r++)
+    {
+        UNROLL for (int j = 0; j < nv; j++) * (VEC *)(dw + (size_t)r * ldw + j * VL) = a[r][j];
+        if (half) *(HVEC *)(dw + (size_t)r * ldw + nv * VL) = h[r];
+    }
+}
+
+/* Calls TILE(nv, half) with constants, so that its loops unroll. */
+#define TILE_OF(nv)                                                                                          \
+    if (half) {                                                                                              \
+        TILE((nv) % KERN_NV, KERN_HALF);                                                                     \
+    } else {                                                                                                 \
+        TILE(((nv)-1) % KERN_NV + 1, 0);                                                                     \
+    }                                                                                                        \
+    break
+#define SWITCH_NV(nv)                                                                                        \
+    switch (nv) {                                                                                            \
+    case 0: TILE(0, KERN_HALF); break;                                                                       \
+    case 1: TILE_OF(1);                                                                                      \
+    case 2: TILE_OF(2);                                                                                      \
+    case 3: TILE_OF(3);                                                                                      \
+    default: TILE(KERN_NV, 0); break;                                                                        \
+    }
+/* Whole vectors and whether a half one follows, for columns [n, n + KERN_NV * VL) of n_cols. */
+#define PANEL(n)                                                                                             \
+    size_t left = n_cols - (n), nv = left / VL, rest = left % VL;                                            \
+    bool half = KERN_HALF && rest > 0 && rest <= VL / 2;                                                     \
+    if (rest && !half) nv++;                                                                                 \
+    if (nv >= KERN_NV) nv = KERN_NV, half = false
+
+#define EPILOGUE 24 /* rows at a time: late enough for their stores to be done */
+KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K,
+                                       size_t n_cols, size_t n_pad, float *y, cpu_epilogue f,
+                                       const float *act)
+{
+    for (size_t n = 0; n < n_cols; n += KERN_NV * VL) {
+        PANEL(n);
+        size_t ldb = n_pad - n < KERN_NV * VL ? n_pad - n : KERN_NV * VL, width = (nv + half) * VL;
+        for (size_t s = 0; s < S; s += CPU_ROWS) {
+            float *ys = y + s * n_pad + n;
+            if (n == 0) { /* what the tile after the next one reads and writes, on its way while this one is
+                             computed */
+                const char *xp = (const char *)(x + (s + 2 * CPU_ROWS) * ldx),
+                           *yp = (const char *)(y + (s + 2 * CPU_ROWS) * n_pad);
+                for (size_t i = 0; i < CPU_ROWS * ldx * 4; i += 64) __builtin_prefetch(xp + i, 0);
+                for (size_t i = 0; i < CPU_ROWS * n_pad * 4; i += 64) __builtin_prefetch(yp + i, 1);
+            }
+#define TILE(v, h) KERN_NAME(mul_tile)(v, h, x + s * ldx, ldx, b + n * K, ldb, K, ys, n_pad)
+            SWITCH_NV(nv)
+#undef TILE
+            if (s % EPILOGUE != EPILOGUE - CPU_ROWS && s + CPU_ROWS < S) continue;
+            size_t first = s / EPILOGUE * EPILOGUE;
+            for (size_t r = first; r < s + CPU_ROWS && f != CPU_PLAIN; r++) {
+                for (size_t j = 0; j < width; j += VL) {
+                    VEC *v = (VEC *)(y + r * n_pad + n + j);
+                    if (f == CPU_TANH) {
+                        KERN_NAME(tanh)(v);
+                    } else {
+                        VEC t = *(const VEC *)(act + r * n_pad + n + j);
+                        *v *= 1.0f - t * t;
+                    }
+                }
+            }
+        }
+    }
+}
+
+KERN_TARGET static void KERN_NAME(mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out,
+                                         size_t n_cols, size_t n_pad, float *dw)
+{
+    for (size_t n = 0; n < n_cols; n += KERN_NV * VL) {
+        PANEL(n);
+        for (size_t o = 0; o < n_out; o += CPU_ROWS) {
+#define TILE(v, h) KERN_NAME(mul_t_tile)(v, h, o == 0, d + o, ldd, x + n, n_pad, S, dw + o * n_pad + n, n_pad)
             SWITCH_NV(nv)
 #undef TILE
         }
     }
 }
 
-DENSE_TARGET static void DENSE_NAME(mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out,
-                                           size_t n_pad, float *dw)
+/* The values that each group of n words takes, as bits. */
+KERN_TARGET static void KERN_NAME(used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS])
 {
-    for (size_t n = 0; n < n_pad; n += DENSE_NV * VL) {
-        size_t nv = (n_pad - n) / VL < DENSE_NV ? (n_pad - n) / VL : DENSE_NV;
-        for (size_t o = 0; o < n_out; o += 4) {
-#define TILE(v) DENSE_NAME(mul_t_tile)(v, d + o, ldd, x + n, n_pad, S, dw + o * n_pad + n, n_pad)
-            SWITCH_NV(nv)
-#undef TILE
+    typedef uint64_t u64s __attribute__((vector_size(CPU_GROUPS * 8)));
+    const u64s shift = {0, 6, 12, 18, 24, 30, 36, 42}, one = (u64s){0} + 1;
+    u64s seen = {0};
+    for (size_t i = 0; i < n; i++) seen |= one << (((u64s){0} + word[i]) >> shift & 63);
+    memcpy(used, &seen, sizeof seen);
+}
+
+#define NV_ROW (CPU_LANES / VL) /* vectors of a table row */
+
+/* See cpu_kernels. Three loads and two additions per row: fewer than building sums of pairs first, since few
+ * rows are used. */
+KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const float *x,
+                                         const uint64_t used[CPU_GROUPS], float *table)
+{
+    for (size_t g = 0; g < CPU_GROUPS; g++, w += 3 * stride, x += 9, table += CPU_PITCH * CPU_LANES) {
+        VEC e[3][4][NV_ROW];
+        for (size_t i = 0; i < 3; i++) {
+            for (size_t k = 0; k < NV_ROW; k++) {
+                VEC wv = *(const VEC *)(w + i * stride + k * VL);
+                for (size_t d = 0; d < 3; d++) e[i][d][k] = wv * x[3 * i + d];
+                e[i][3][k] = (VEC){0};
+            }
+        }
+        for (uint64_t m = used[g]; m; m &= m - 1) {
+            size_t v = (size_t)__builtin_ctzll(m);
+            const VEC *a = e[0][v & 3], *b = e[1][v >> 2 & 3], *c = e[2][v >> 4];
+            VEC *row = (VEC *)(table + v * CPU_LANES);
+            for (size_t k = 0; k < NV_ROW; k++) row[k] = a[k] + b[k] + c[k];
         }
     }
 }
 
-DENSE_TARGET static void DENSE_NAME(finish_grad)(float *d, const float *isd, const float *mean,
-                                                 const float *total, const float *missing, const float *act,
-                                                 size_t S, size_t n_pad)
+/* Row of word's field g in group g: the field times the bytes of a row, by one shift and one mask. */
+#define ROW(g)                                                                                               \
+    ((const VEC *)((const char *)(table + (g)*CPU_PITCH * CPU_LANES) +                                       \
+                   (((g) ? w >> (6 * (g) + 58) % 64 : w << 6) & 0xfc0)))
+#define ADD(g)                                                                                               \
+    do {                                                                                                     \
+        const VEC *r = ROW(g);                                                                               \
+        for (size_t k = 0; k < NV_ROW; k++) a[k] += r[k];                                                    \
+    } while (0)
+
+KERN_TARGET static void KERN_NAME(add)(const float *table, const uint64_t *word, size_t n, float *acc,
+                                       bool first)
+{
+    for (size_t i = 0; i < n; i++) {
+        VEC *z = (VEC *)(acc + i * CPU_LANES), a[NV_ROW];
+        uint64_t w = word[i];
+        for (size_t k = 0; k < NV_ROW; k++) {
+            if (first)
+                a[k] = (VEC){0};
+            else
+                a[k] = z[k];
+        }
+        ADD(0);
+        ADD(1);
+        ADD(2);
+        ADD(3);
+        ADD(4);
+        ADD(5);
+        ADD(6);
+        ADD(7);
+        for (size_t k = 0; k < NV_ROW; k++) z[k] = a[k];
+    }
+}
+
+KERN_TARGET static void KERN_NAME(finish)(const float *grad, const float *missing, size_t rows,
+                                          const float *isd, const float *mean, const float *total,
+                                          const float *act, size_t S, size_t n_pad, float *d)
+{
+    for (size_t s = 0; s < S; s++) { /* rows of act come from memory: in its order */
+        float m = mean[s], f = isd[s];
+        for (size_t u = 0; u < n_pad; u += 16) __builtin_prefetch(act + (s + 16) * n_pad + u, 0);
+        for (size_t u = 0; u < n_pad; u += CPU_LANES) {
+            const VEC *g = (const VEC *)(grad + u * rows + s * CPU_LANES), *t = (const VEC *)(total + u);
+            const VEC *q = missing ? (const VEC *)(missing + u * rows + s * CPU_LANES) : NULL;
+            const VEC *a = (const VEC *)(act + s * n_pad + u);
+            VEC *out = (VEC *)(d + s * n_pad + u);
+            for (size_t k = 0; k < NV_ROW; k++) {
+                VEC sum = t[k];
+                if (q) sum -= q[k];
+                out[k] = (g[k] - sum * m) * f * (1.0f - a[k] * a[k]);
+            }
+        }
+    }
+}
+
+KERN_TARGET static void KERN_NAME(add_marked)(const float *rows, size_t row_stride, const uint64_t *marks,
+                                              size_t S, size_t slices, float *acc)
 {
     for (size_t s = 0; s < S; s++) {
-        VEC mv = (VEC){0} + mean[s], iv = (VEC){0} + isd[s];
-        for (size_t k = 0; k < n_pad; k += VL) {
-            size_t at = s * n_pad + k;
-            VEC t = *(const VEC *)(total + k), a = *(const VEC *)(act + at), g = *(const VEC *)(d + at);
-            if (missing) t -= *(const VEC *)(missing + at);
-            *(VEC *)(d + at) = (g - mv * t) * iv * (1.0f - a * a);
+        for (uint64_t m = marks[s]; m; m &= m - 1) {
+            const float *row = rows + (size_t)__builtin_ctzll(m) / 2 * CPU_LANES;
+            for (size_t u = 0; u < slices; u++) {
+                const VEC *r = (const VEC *)(row + u * row_stride);
+                VEC *out = (VEC *)(acc + (u * S + s) * CPU_LANES);
+                for (size_t k = 0; k < NV_ROW; k++) out[k] += r[k];
+            }
         }
     }
 }
 
-static const cpu_dense DENSE_NAME(table) = {DENSE_NV * VL, DENSE_NAME(mul), DENSE_NAME(mul_t),
-                                            DENSE_NAME(finish_grad)};
+static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,      KERN_NAME(mul),       KERN_NAME(mul_t),
+                                             KERN_NAME(used),   KERN_NAME(build),     KERN_NAME(add),
+                                             KERN_NAME(finish), KERN_NAME(add_marked)};
 
 #undef SWITCH_NV
+#undef TILE_OF
+#undef PANEL
+#undef HVEC
+#undef KERN_HFMA
+#undef KERN_HALF
+#undef NV_ROW
+#undef ROW
+#undef ADD
 #undef VEC
 
 #undef VL
 #undef INLINE
 #undef UNROLL
-#undef DENSE_VEC
-#undef DENSE_NV
-#undef DENSE_NAME
-#undef DENSE_TARGET
-#undef DENSE_FMA
-#undef DENSE_MIN
-#undef DENSE_MAX
+#undef SET1
+#undef EPILOGUE
+#undef KERN_VEC
+#undef KERN_NV
+#undef KERN_NAME
+#undef KERN_TARGET
+#undef KERN_FMA
+#undef KERN_MIN
+#undef KERN_MAX

@@ -9,7 +9,7 @@
 
 #define BN_EPS      1e-5
 #define BN_MOMENTUM 0.1
-#define ROWS        64 /* of a product's item */
+#define ROWS        (10 * CPU_ROWS) /* of a product's item */
 
 /* The first n floats of a backend's scratch array. */
 static dn_status scratch(cpu_backend *cb, size_t n, float **p, dn_err *err)
@@ -28,7 +28,7 @@ static dn_status scratch(cpu_backend *cb, size_t n, float **p, dn_err *err)
 }
 
 typedef struct {
-    const cpu_dense *dense;
+    const cpu_kernels *kern;
     const float *x, *b, *bias;
     float *y, *work; /* work: per worker, ROWS x (K + n_pad) */
     uint64_t B;
@@ -40,10 +40,10 @@ static void product_rows(void *ctx, size_t item, size_t worker)
     const product_job *q = ctx;
     uint64_t from = item * ROWS, rows = q->B - from < ROWS ? q->B - from : ROWS;
     float *x = q->work + worker * q->each, *y = x + ROWS * cpu_pad(q->K);
-    size_t full = (rows + 3) / 4 * 4;
+    size_t full = (rows + CPU_ROWS - 1) / CPU_ROWS * CPU_ROWS;
     memcpy(x, q->x + from * q->K, rows * q->K * sizeof *x);
     memset(x + rows * q->K, 0, (full - rows) * q->K * sizeof *x);
-    q->dense->mul(x, q->K, q->b, full, q->K, q->n_pad, y, CPU_PLAIN, NULL);
+    q->kern->mul(x, q->K, q->b, full, q->K, q->n, q->n_pad, y, CPU_PLAIN, NULL);
     for (uint64_t r = 0; r < rows; r++) {
         float *out = q->y + (from + r) * q->n;
         for (size_t k = 0; k < q->n; k++) out[k] = y[r * q->n_pad + k] + (q->bias ? q->bias[k] : 0.0f);
@@ -56,12 +56,12 @@ static dn_status product(cpu_backend *cb, const float *x, uint64_t B, size_t K, 
                          size_t col, size_t n, const float *bias, float *y, dn_err *err)
 {
     product_job q = {
-        .dense = cb->dense, .x = x, .bias = bias, .y = y, .B = B, .K = K, .n = n, .n_pad = cpu_pad(n)};
+        .kern = cb->kern, .x = x, .bias = bias, .y = y, .B = B, .K = K, .n = n, .n_pad = cpu_pad(n)};
     float *s;
     q.each = ROWS * (cpu_pad(K) + q.n_pad);
     dn_status status = scratch(cb, cpu_pad(K * q.n_pad) + dn_pool_threads(cb->pool) * q.each, &s, err);
     if (status != DN_OK) return status;
-    cpu_pack(src, row, col, K, n, q.n_pad, cb->dense->panel, s);
+    cpu_pack(src, row, col, K, n, q.n_pad, cb->kern->panel, s);
     q.b = s;
     q.work = s + cpu_pad(K * q.n_pad);
     dn_pool_run(cb->pool, (size_t)((B + ROWS - 1) / ROWS), product_rows, &q);
@@ -98,15 +98,15 @@ static dn_status dense_backward(dn_backend *be, const float *x, const float *w, 
                                 uint64_t n_in, uint64_t n_out, float *dw, float *db, float *dx, dn_err *err)
 {
     cpu_backend *cb = (cpu_backend *)be;
-    size_t pi = cpu_pad(n_in), po = cpu_pad(n_out);
+    size_t pi = cpu_pad(n_in), po = cpu_pad(n_out), rows = po + CPU_ROWS;
     float *s;
-    dn_status status = scratch(cb, B * (pi + po) + po * pi, &s, err);
+    dn_status status = scratch(cb, B * (pi + po) + rows * pi, &s, err);
     if (status != DN_OK) return status;
     float *xp = s, *dp = xp + B * pi, *wp = dp + B * po;
     pad_rows(x, B, n_in, pi, xp);
     pad_rows(dy, B, n_out, po, dp);
-    memset(wp, 0, po * pi * sizeof *wp);
-    cb->dense->mul_t(dp, po, xp, B, (n_out + 3) / 4 * 4, pi, wp);
+    memset(wp, 0, rows * pi * sizeof *wp);
+    cb->kern->mul_t(dp, po, xp, B, n_out, n_in, pi, wp);
     for (uint64_t o = 0; o < n_out; o++) memcpy(dw + o * n_in, wp + o * pi, n_in * sizeof *dw);
     bias_backward(be, dy, B, n_out, db, err);
     return product(cb, dy, B, n_out, w, n_in, 1, n_in, NULL, dx, err);
