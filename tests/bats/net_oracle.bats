@@ -18,6 +18,15 @@ compare() {
     compare random 24
 }
 
+@test "random small networks agree with the oracle for every instruction set" {
+    for isa in portable avx2 avx512; do
+        export DN_ISA=$isa
+        run "$TOOLS/nettrace"
+        [ "$status" -ne 8 ] || continue # not on this machine
+        compare random 10
+    done
+}
+
 @test "golden: initial weights to 1e-7 of upstream's" {
     "$PY" -c 'import torch' 2>/dev/null || skip "no torch for $PY"
     compare golden init

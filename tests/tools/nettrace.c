@@ -132,6 +132,7 @@ static dn_net_batch pick(const uint8_t *packed, size_t row_bytes, const double *
 int main(int argc, char **argv)
 {
     dn_err err;
+    check(dn_isa_check(&err), &err);
     if (argc != 5) die("usage: nettrace MATRIX.i8 N M SPEC");
     size_t N = strtoul(argv[2], NULL, 10), M = strtoul(argv[3], NULL, 10), row_bytes = dn_geno_bytes(M);
     read_spec(argv[4]);
