@@ -434,7 +434,7 @@ static dn_status to_row_major(void **data, const dn_npy_info *info, size_t width
     uint8_t *in = *data, *out;
     dn_status status = dn_alloc_aligned(&out, (size_t)info->n_items, width, "array", err);
     if (status != DN_OK) return status;
-    uint64_t index[DN_PICKLE_MAX_NDIM] = {0}, stride[DN_PICKLE_MAX_NDIM], step = 1;
+    uint64_t index[DN_PICKLE_MAX_NDIM] = {0}, stride[DN_PICKLE_MAX_NDIM] = {0}, step = 1;
     for (int k = info->ndim; k-- > 0;) {
         stride[k] = step;
         step *= info->dim[k];

@@ -507,6 +507,32 @@ assert np.load("em.npz")["emb"].shape == (3, 3, 3)'
     [ -z "$(find . -name '*.tmp.*')" ]
 }
 
+@test "CS02: killed at any moment, it leaves whole files or none, and can be run again" {
+    panel text many.h5 < <("$PYTHON" -c '
+import random
+random.seed(1)
+for i in range(3000):
+    print("p%d" % i, "ABCD"[i % 4], "".join(random.choice("012.") for _ in range(400)))')
+    run_it() { "$BIN/dnsplit" many.h5 -q -f -b -o s.h5 --export-npz p.npz --stats-npz st.npz --embedding-npz em.npz >/dev/null; }
+    run_it
+    for f in s.h5 p.npz st.npz em.npz; do cp $f want.$f; done
+    killed=0
+    for ms in 2 4 6 8 10 12 15 18 21 25 30 35 40 50 60 80; do
+        rm -f s.h5 p.npz st.npz em.npz
+        "$BIN/dnsplit" many.h5 -q -b -o s.h5 --export-npz p.npz --stats-npz st.npz --embedding-npz em.npz >/dev/null &
+        pid=$!
+        sleep "$(printf '0.%03d' $ms)"
+        kill -9 $pid 2>/dev/null && killed=$((killed + 1))
+        wait $pid || true
+        for f in s.h5 p.npz st.npz em.npz; do
+            if [ -e $f ]; then cmp $f want.$f; fi
+        done
+    done
+    [ $killed -gt 3 ]
+    run_it
+    for f in s.h5 p.npz st.npz em.npz; do cmp $f want.$f; done
+}
+
 @test "a split is for its dataset only, and the same dataset in other clothes is the same" {
     toy
     "$BIN/dnsplit" toy.h5 -q -k 3 -o a.h5 >/dev/null
