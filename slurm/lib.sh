@@ -179,3 +179,54 @@ dn_count_lines() {
 
 # Whole GiB, rounded up, of a number of bytes; minutes as SLURM's --time.
 dn_gib() { echo $((($1 + (1 << 30) - 1) >> 30)); }
+
+# Options of every submit script: --dry-run, and after "--" whatever sbatch takes.
+dn_submit_args() {
+    exec 3>&1
+    SBATCH_EXTRA=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --dry-run) export DRY_RUN=1 ;;
+        --) shift; SBATCH_EXTRA+=("$@"); break ;;
+        -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+        --*=*) SBATCH_EXTRA+=("$1") ;; # --account=x and the like
+        *) dn_die "unknown option $1 (options for sbatch go after --)" ;;
+        esac
+        shift
+    done
+    [ -z "${ACCOUNT-}" ] || SBATCH_EXTRA=(--account="$ACCOUNT" "${SBATCH_EXTRA[@]}")
+}
+
+# The files of a PLINK prefix with an extension; '@' gives the chromosomes that exist.
+dn_set_files() {
+    local c f found=0
+    if [[ $1 != *@* ]]; then
+        [ -r "$1.$2" ] || dn_die "cannot read $1.$2"
+        echo "$1.$2"
+        return
+    fi
+    for c in {1..26} X Y XY MT; do
+        f=${1/@/$c}.$2
+        if [ -r "$f" ]; then echo "$f"; found=1; fi
+    done
+    [ $found = 1 ] || dn_die "no file of the form $1.$2"
+}
+
+# Members of a model folder: packages, or a release's weights.
+dn_count_members() {
+    local n
+    n=$(find -L "$1" "$1/DN_MODELS" -maxdepth 1 \( -name 'seed*_fold*.h5' -o -name 'weights_model*.pt' \) 2>/dev/null | wc -l)
+    echo $((n > 0 ? n : 15))
+}
+
+# "0-4" or "78,23,124" or a mix: one number a line.
+dn_list() {
+    local item items
+    IFS=, read -ra items <<<"$1"
+    for item in "${items[@]}"; do
+        if [[ $item =~ ^([0-9]+)-([0-9]+)$ ]]; then seq "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+        elif [[ $item =~ ^[0-9]+$ ]]; then echo "$item"
+        else dn_die "\"$1\" is not a list of numbers such as 0-4 or 78,23,124"
+        fi
+    done
+}
