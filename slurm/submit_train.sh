@@ -1,30 +1,39 @@
 #!/usr/bin/env bash
 # Submits a training: pack -> split -> train (array of FOLD_LIST x SEED_LIST) -> check. Each waits for the one before; steps
 # whose result is there end at once, so after a failure the same command does only what is left.
-# Usage: submit_train.sh [--dry-run] [-- SBATCH OPTIONS]     settings: see env.example
+# Usage: submit_train.sh [--dry-run] [--NAME=VALUE for sbatch ...] [-- any SBATCH OPTIONS]
+# Settings (slurm/env.example): TRAIN_PREFIX TRAIN_LABELS RUN_DIR CONFIG; FOLDS, SPLIT_SEED or PARTITION, FOLD_LIST, SEED_LIST,
+# CPUS, TRAIN_OPTS, TRAIN_SBATCH, ACCOUNT, ARRAY_LIMIT, SIF_LOC
 set -euo pipefail
 CODE_LOC=${CODE_LOC:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 export CODE_LOC
-# shellcheck source=slurm/lib.sh
-. "$CODE_LOC/slurm/lib.sh"
+# shellcheck source=slurm/lib_submit.sh
+. "$CODE_LOC/slurm/lib_submit.sh"
 dn_submit_args "$@"
-dn_load_env
 export FOLDS=${FOLDS:-5} SPLIT_SEED=${SPLIT_SEED:-124} SEED_LIST=${SEED_LIST:-78,23,124}
+[[ $FOLDS =~ ^[1-9][0-9]{0,3}$ ]] || dn_die "FOLDS=$FOLDS is not a number from 1 to 9999"
 export FOLD_LIST=${FOLD_LIST:-0-$((FOLDS - 1))}
 dn_need TRAIN_PREFIX TRAIN_LABELS RUN_DIR CONFIG
 export TRAIN_PREFIX TRAIN_LABELS RUN_DIR CONFIG
-mkdir -p "$RUN_DIR/logs" "$RUN_DIR/models"
-n_folds=$(dn_list "$FOLD_LIST" | wc -l)
-n_seeds=$(dn_list "$SEED_LIST" | wc -l)
-tasks=$((n_folds * n_seeds))
-[ "$tasks" -gt 0 ] || dn_die "FOLD_LIST=$FOLD_LIST and SEED_LIST=$SEED_LIST name no task"
-dn_train_sizes "$TRAIN_PREFIX"
-dn_say "tasks: $n_folds folds x $n_seeds seeds = $tasks"
+dn_grid
+tasks=$((${#folds[@]} * ${#seeds[@]}))
+for s in "${seeds[@]}"; do
+    [ -r "$(dn_config "$s")" ] || dn_die -3 "cannot read $(dn_config "$s") (CONFIG, seed $s)"
+done
+[ -r "$TRAIN_LABELS" ] || dn_die -3 "cannot read $TRAIN_LABELS (TRAIN_LABELS)"
+dn_set_size "$TRAIN_PREFIX"
+dn_train_sizes "$people" "$snps"
+dn_say "tasks: ${#folds[@]} folds x ${#seeds[@]} seeds = $tasks"
+[ "${DRY_RUN:-0}" = 1 ] || dn_folder "$RUN_DIR/logs"
+
 logs=(--output="$RUN_DIR/logs/%x_%j.log")
-pack=$(dn_sbatch "${logs[@]}" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/pack.sbatch")
-split=$(dn_sbatch "${logs[@]}" --dependency="afterok:$pack" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/split.sbatch")
-train=$(dn_sbatch_array "$tasks" --output="$RUN_DIR/logs/%x_%A_%a.log" --dependency="afterok:$split" --cpus-per-task="$cpus" \
-    --mem="${train_gib}G" --time="$train_min" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/train.sbatch")
+pack=$(dn_sbatch "${logs[@]}" --mem="${pack_gib}G" --time="$pack_min" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/pack.sbatch")
+dn_after afterok "$pack"
+split=$(dn_sbatch "${logs[@]}" "${after[@]}" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/split.sbatch")
+dn_after afterok "$split"
+train=$(dn_sbatch_array "$tasks" --output="$RUN_DIR/logs/%x_%A_%a.log" "${after[@]}" --cpus-per-task="$cpus" --mem="${train_gib}G" \
+    --time="$train_min" "${SBATCH_EXTRA[@]}" "${GPU_EXTRA[@]}" "${TRAIN_EXTRA[@]}" "$CODE_LOC/slurm/train.sbatch")
 # The check runs whatever became of the tasks: it says which are missing.
-check=$(dn_sbatch "${logs[@]}" --dependency="afterany:$train" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/check.sbatch")
+dn_after afterany "$train"
+check=$(dn_sbatch "${logs[@]}" "${after[@]}" --mem="${pack_gib}G" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/check.sbatch")
 echo "pack $pack, split $split, train $train ($tasks tasks), check $check -> $RUN_DIR"
