@@ -173,3 +173,93 @@ format:  ## rewrite C files in the house style
 
 clean:  ## remove build/
 	rm -rf build
+
+# ---- installing ----
+PREFIX  ?= /usr/local
+DESTDIR ?=
+bindir  := $(PREFIX)/bin
+mandir  := $(PREFIX)/share/man/man1
+docdir  := $(PREFIX)/share/doc/dnpipe
+bashdir := $(PREFIX)/share/bash-completion/completions
+zshdir  := $(PREFIX)/share/zsh/site-functions
+manuals := $(programs:%=$(out)/man/%.1)
+
+$(out)/man/%.1: $(out)/bin/% docs/man.sh docs/exit-codes.md
+	@mkdir -p $(@D)
+	@docs/man.sh $< > $@
+$(out)/man/dnpipe.bash $(out)/man/_dnpipe: $(bins) docs/completion.sh
+	@mkdir -p $(@D)
+	@docs/completion.sh bash $(bins) > $(out)/man/dnpipe.bash
+	@docs/completion.sh zsh $(bins) > $(out)/man/_dnpipe
+
+man: $(manuals) $(out)/man/dnpipe.bash  ## manual pages and shell completion, from the programs' --help
+install: all man  ## install programs, manuals, completion, documents: PREFIX=/usr/local DESTDIR=
+	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)' '$(DESTDIR)$(docdir)' '$(DESTDIR)$(bashdir)' '$(DESTDIR)$(zshdir)'
+	install -m 0755 $(bins) '$(DESTDIR)$(bindir)'
+	install -m 0644 $(manuals) '$(DESTDIR)$(mandir)'
+	install -m 0644 README.md LICENSE docs/*.md '$(DESTDIR)$(docdir)'
+	install -m 0644 $(out)/man/_dnpipe '$(DESTDIR)$(zshdir)'
+	install -m 0644 $(out)/man/dnpipe.bash '$(DESTDIR)$(bashdir)/dnpipe'
+	for p in $(programs); do ln -sf dnpipe '$(DESTDIR)$(bashdir)/'$$p; done
+uninstall:  ## remove what install put there
+	rm -f $(programs:%='$(DESTDIR)$(bindir)/%') $(programs:%='$(DESTDIR)$(mandir)/%.1') $(programs:%='$(DESTDIR)$(bashdir)/%')
+	rm -f '$(DESTDIR)$(bashdir)/dnpipe' '$(DESTDIR)$(zshdir)/_dnpipe'
+	rm -rf '$(DESTDIR)$(docdir)'
+version := $(shell sed -n 's/^.define DN_VERSION *"\(.*\)"/\1/p' common/dn.h)
+dist:  ## a source archive of the committed files: build/dnpipe-VERSION.tar.gz
+	@mkdir -p build
+	git archive --format=tar.gz --prefix=dnpipe-$(version)/ -o build/dnpipe-$(version).tar.gz HEAD
+deb: deps  ## a Debian package: build/dnpipe_VERSION_ARCH.deb
+	@rm -rf build/deb
+	@$(MAKE) --no-print-directory install PREFIX=/usr DESTDIR='$(CURDIR)/build/deb'
+	@docs/deb.sh build/deb build
+.PHONY: man install uninstall dist deb
+
+# ---- the two workflows, with files as targets: a second run does only what is stale ----
+# make predict BFILE=cohort MODEL=models OUT=predictions.tsv
+# make train BFILE=panel LABELS=labels.tsv CONFIG=config.yaml OUT=folder [FOLDS=5 SPLIT_SEED=124 SEEDS=78,23,124]
+here := $(CURDIR)/build/bin
+ifneq ($(filter predict,$(MAKECMDGOALS)),)
+  $(foreach v,BFILE MODEL OUT,$(if $($(v)),,$(error make predict needs BFILE=, MODEL= and OUT=; $(v) is not set)))
+  predict_gpk := $(OUT:.tsv=).gpk
+  sets := $(foreach e,bed bim fam,$(wildcard $(subst @,*,$(BFILE)).$(e)))
+  members := $(wildcard $(MODEL)/*.h5 $(MODEL)/DN_MODELS/* $(MODEL)/DN_SNPS/*) $(if $(wildcard $(MODEL)/.),,$(MODEL))
+endif
+# -f would also go on below the floor of matched SNPs, so outputs that are stale are removed instead.
+$(predict_gpk): $(sets) $(members)
+	@rm -f '$@' '$(OUT:.tsv=).report.tsv'
+	$(here)/snpmatch --bfile '$(BFILE)' --model '$(MODEL)' --report '$(OUT:.tsv=).report.tsv' -o '$@'
+predict: $(OUT)  ## predict a cohort: BFILE= MODEL= OUT=predictions.tsv
+ifneq ($(filter predict,$(MAKECMDGOALS)),)
+$(OUT): $(predict_gpk) $(members) | all
+	@rm -f '$@'
+	$(here)/dnpredict --model '$(MODEL)' '$(predict_gpk)' -o '$@'
+$(predict_gpk): | all
+endif
+
+FOLDS      ?= 5
+SPLIT_SEED ?= 124
+SEEDS      ?= 78,23,124
+comma := ,
+ifneq ($(filter train,$(MAKECMDGOALS)),)
+  $(foreach v,BFILE LABELS CONFIG OUT,$(if $($(v)),,$(error make train needs BFILE=, LABELS=, CONFIG= and OUT=; $(v) is not set)))
+  fold_list := $(shell seq 0 $$(($(FOLDS) - 1)))
+  packages := $(foreach f,$(fold_list),$(foreach s,$(subst $(comma), ,$(SEEDS)),$(OUT)/models/seed$(s)_fold$(f).h5))
+$(OUT)/dataset.gpk: $(foreach e,bed bim fam,$(wildcard $(subst @,*,$(BFILE)).$(e))) $(LABELS) | all
+	@mkdir -p '$(OUT)/models'
+	$(here)/gpack --bfile '$(BFILE)' --labels '$(LABELS)' -f -o '$@'
+$(OUT)/split.h5: $(OUT)/dataset.gpk
+	$(here)/dnsplit '$<' --folds $(FOLDS) --seed $(SPLIT_SEED) -f -o '$@'
+define train_rule
+$(OUT)/models/seed$(1)_fold$(2).h5: $(OUT)/dataset.gpk $(OUT)/split.h5 $(CONFIG)
+	@rm -f '$(OUT)/models/seed$(1)_fold$(2)'.*
+	$(here)/dntrain --data '$(OUT)/dataset.gpk' --split '$(OUT)/split.h5' --config '$(CONFIG)' --fold $(2) --seed $(1) -o '$(OUT)/models'
+endef
+$(foreach f,$(fold_list),$(foreach s,$(subst $(comma), ,$(SEEDS)),$(eval $(call train_rule,$(s),$(f)))))
+$(OUT)/check.tsv: $(packages)
+	@rm -f '$(OUT)/report.html'
+	$(here)/dncheck '$(OUT)/models' --folds 0-$$(($(FOLDS) - 1)) --seeds $(SEEDS) --data '$(OUT)/dataset.gpk' --split '$(OUT)/split.h5' --report '$(OUT)/report.html' > '$@'
+	@awk -F'\t' '$$3 == "all" && $$2 ~ /held-out|ensemble/ {print $$2 ": " $$4}' '$@'
+endif
+train: $(if $(OUT),$(OUT)/check.tsv)  ## train an ensemble: BFILE= LABELS= CONFIG= OUT=folder [FOLDS= SEEDS=]
+.PHONY: predict train

@@ -204,7 +204,7 @@ int main(int argc, char **argv)
     DN_TRY(dn_opt_parse(argc, argv, table, n, &operands, &err));
     if (o.common.help) {
         dn_opt_help(stdout,
-                    "usage: dnpredict --model DIR MATCHED -o predictions.tsv [--scores scores.h5]\n"
+                    "Usage: dnpredict --model DIR MATCHED -o predictions.tsv [--scores scores.h5]\n"
                     "       snpmatch ... -o - | dnpredict --model DIR - -o predictions.tsv\n"
                     "       dnpredict --join PART... -o predictions.tsv",
                     "Predicts every person's population with an ensemble of Diet Networks. MATCHED is what "
