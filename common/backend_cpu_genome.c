@@ -149,6 +149,24 @@ static void gather(void *ctx, size_t item, size_t worker)
     }
 }
 
+/* Bit 2i of the result: kept[i] is 0; i < 32. */
+static uint64_t dropped(const uint8_t *kept)
+{
+    uint64_t m = 0;
+    for (int q = 0; q < 4;
+         q++) { /* eight bytes of 0 or 1 to eight bits: a product moves byte i's bit to bit 56 + i */
+        uint64_t x;
+        memcpy(&x, kept + 8 * q, 8);
+        m |= (htole64(x) * 0x0102040810204080u >> 56) << 8 * q;
+    }
+    m ^= 0xffffffffu;
+    m = (m | m << 16) & 0x0000ffff0000ffffu; /* bit i to bit 2i */
+    m = (m | m << 8) & 0x00ff00ff00ff00ffu;
+    m = (m | m << 4) & 0x0f0f0f0f0f0f0f0fu;
+    m = (m | m << 2) & 0x3333333333333333u;
+    return (m | m << 1) & 0x5555555555555555u;
+}
+
 /* Sets every call that is drawn 0 to missing. Draws are made person after person, as upstream's over the
  * batch. */
 static dn_status drop_calls(dn_genome *g, double keep, dn_rng *rng, dn_err *err)
@@ -162,8 +180,9 @@ static dn_status drop_calls(dn_genome *g, double keep, dn_rng *rng, dn_err *err)
             uint64_t n = g->n_snps - at < PIECE ? g->n_snps - at : PIECE;
             dn_rng_bernoulli(rng, keep, kept, n);
             for (uint64_t k = 0; k < n; k += CPU_COLS) {
-                uint64_t m = 0, w = n - k < CPU_COLS ? n - k : CPU_COLS;
-                for (uint64_t i = 0; i < w; i++) m |= (uint64_t)(kept[k + i] ? 0 : 3) << 2 * i;
+                uint64_t w = n - k < CPU_COLS ? n - k : CPU_COLS;
+                memset(kept + k + w, 1, CPU_COLS - w); /* past the last SNP */
+                uint64_t m = 3 * dropped(kept + k);
                 g->word[(at + k) / CPU_COLS * g->n + b] |= m;
             }
         }

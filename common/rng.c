@@ -2,6 +2,10 @@
  * rng.h). */
 #include "rng.h"
 
+#include <string.h>
+
+#include "geno.h"
+
 enum { MT_N = 624, MT_M = 397 };
 
 void dn_rng_seed(dn_rng *r, uint64_t seed)
@@ -13,20 +17,88 @@ void dn_rng_seed(dn_rng *r, uint64_t seed)
     r->next = MT_N;
 }
 
-static uint32_t twist(uint32_t hi, uint32_t lo, uint32_t far)
+/* The new block of words, and the drawing of many Bernoulli numbers (input dropout makes people x SNPs of
+ * them per batch), are written over vectors of 8 words and compiled for plain CPUs and for AVX2. */
+typedef uint32_t words8 __attribute__((vector_size(32), may_alias, aligned(4)));
+typedef uint64_t pairs4 __attribute__((vector_size(32), may_alias, aligned(4)));
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint32_t twist(uint32_t hi, uint32_t lo, uint32_t far)
 {
     uint32_t y = (hi & 0x80000000u) | (lo & 0x7fffffffu);
     return far ^ (y >> 1) ^ ((lo & 1u) ? 0x9908b0dfu : 0u);
 }
 
-static void refill(dn_rng *r)
+/* mt[k] for k in [from, to): far words are mt[k + far]. Eight at a time: none of them depends on another. */
+INLINE void twist_run(uint32_t *mt, int from, int to, int far)
+{
+    int k = from;
+    for (; k + 8 <= to; k += 8) {
+        words8 hi = *(words8 *)(mt + k), lo = *(words8 *)(mt + k + 1), f = *(words8 *)(mt + k + far);
+        words8 y = (hi & 0x80000000u) | (lo & 0x7fffffffu);
+        *(words8 *)(mt + k) = f ^ (y >> 1) ^ (-(lo & 1u) & 0x9908b0dfu);
+    }
+    for (; k < to; k++) mt[k] = twist(mt[k], mt[k + 1], mt[k + far]);
+}
+
+INLINE void refill_all(dn_rng *r)
 {
     uint32_t *mt = r->mt;
-    int k = 0;
-    for (; k < MT_N - MT_M; k++) mt[k] = twist(mt[k], mt[k + 1], mt[k + MT_M]);
-    for (; k < MT_N - 1; k++) mt[k] = twist(mt[k], mt[k + 1], mt[k + MT_M - MT_N]);
+    twist_run(mt, 0, MT_N - MT_M, MT_M);
+    twist_run(mt, MT_N - MT_M, MT_N - 1, MT_M - MT_N);
     mt[MT_N - 1] = twist(mt[MT_N - 1], mt[0], mt[MT_M - 1]);
     r->next = 0;
+}
+
+/* keep[i] = (64-bit draw i & (2^53 - 1)) < limit for n draws whose words are in the block already. */
+INLINE void keep_run(const uint32_t *mt, uint64_t limit, uint8_t *keep, uint64_t n)
+{
+    const uint64_t low = ((uint64_t)1 << 53) - 1;
+    for (uint64_t i = 0; i < n; i += 4) {
+        words8 y = {0};
+        if (i + 4 <= n)
+            y = *(const words8 *)(mt + 2 * i);
+        else
+            memcpy(&y, mt + 2 * i, (size_t)(n - i) * 8);
+        y ^= y >> 11;
+        y ^= (y << 7) & 0x9d2c5680u;
+        y ^= (y << 15) & 0xefc60000u;
+        y ^= y >> 18;
+        pairs4 v = (pairs4)y;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        v = v << 32 | v >> 32; /* the first word is the high half */
+#endif
+        v = ((v & low) - limit) >> 63;
+        for (uint64_t k = 0; k < 4 && i + k < n; k++) keep[i + k] = (uint8_t)v[k];
+    }
+}
+
+static void refill_plain(dn_rng *r)
+{
+    refill_all(r);
+}
+static void keep_plain(const uint32_t *mt, uint64_t limit, uint8_t *keep, uint64_t n)
+{
+    keep_run(mt, limit, keep, n);
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void refill_avx2(dn_rng *r)
+{
+    refill_all(r);
+}
+__attribute__((target("avx2"))) static void keep_avx2(const uint32_t *mt, uint64_t limit, uint8_t *keep,
+                                                      uint64_t n)
+{
+    keep_run(mt, limit, keep, n);
+}
+#define BY_ISA(f) (dn_isa_get() >= DN_ISA_AVX2 ? f##_avx2 : f##_plain)
+#else
+#define BY_ISA(f) f##_plain
+#endif
+
+static void refill(dn_rng *r)
+{
+    BY_ISA(refill)(r);
 }
 
 uint32_t dn_rng_u32(dn_rng *r)
@@ -60,9 +132,25 @@ void dn_rng_uniform(dn_rng *r, float a, float b, float *out, uint64_t n)
 
 void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        double u = (double)(dn_rng_u64(r) & (((uint64_t)1 << 53) - 1)) * 0x1p-53;
-        keep[i] = u < p;
+    /* u * 2^-53 < p as whole numbers: p * 2^53 is exact, and u < x means u < ceil(x). */
+    double x = p * 0x1p53;
+    uint64_t limit = x <= 0 || x != x ? 0
+                     : x >= 0x1p53    ? (uint64_t)1 << 53
+                                      : (uint64_t)x + ((double)(uint64_t)x < x);
+    while (n > 0) {
+        uint64_t pairs = (MT_N - r->next) / 2;
+        if (r->next == MT_N) {
+            refill(r);
+        } else if (pairs == 0) { /* one word left: this draw needs the next block too */
+            *keep++ = (dn_rng_u64(r) & (((uint64_t)1 << 53) - 1)) < limit;
+            n--;
+        } else {
+            if (pairs > n) pairs = n;
+            BY_ISA(keep)(r->mt + r->next, limit, keep, pairs);
+            r->next += (uint32_t)(2 * pairs);
+            keep += pairs;
+            n -= pairs;
+        }
     }
 }
 

@@ -3,8 +3,33 @@
 
 #include "rng.h"
 
+/* Many draws at once against one at a time, from every place in the block, for limits near 0, 1 and a whole
+ * number of 2^-53. */
+static void check_bernoulli(void)
+{
+    const double ps[] = {0, 0x1p-53, 0x1.8p-53, 1e-9, 0.2, 0.5, 0.75, 1 - 0x1p-53, 1};
+    static uint8_t keep[3001];
+    for (int k = 0; k < 640; k += k < 10 || k > 615 ? 1 : 37) {
+        for (size_t q = 0; q < sizeof ps / sizeof ps[0]; q++) {
+            dn_rng a, b;
+            uint64_t n = (uint64_t)(k * 131 + (int)q * 7) % 3000, same = 0;
+            dn_rng_seed(&a, 99);
+            for (int i = 0; i < k; i++) dn_rng_u32(&a);
+            b = a;
+            keep[n] = 77;
+            dn_rng_bernoulli(&a, ps[q], keep, n);
+            for (uint64_t i = 0; i < n; i++) {
+                double u = (double)(dn_rng_u64(&b) & (((uint64_t)1 << 53) - 1)) * 0x1p-53;
+                same += keep[i] == (u < ps[q]);
+            }
+            CHECK(same == n && keep[n] == 77 && dn_rng_u32(&a) == dn_rng_u32(&b));
+        }
+    }
+}
+
 int main(void)
 {
+    check_bernoulli();
     dn_rng r;
     dn_rng_seed(&r, 78);
     CHECK(dn_rng_u32(&r) == 206936773u && dn_rng_u32(&r) == 3811066326u && dn_rng_u32(&r) == 2924713879u);
