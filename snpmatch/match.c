@@ -30,8 +30,11 @@ struct dn_matcher {
     dn_map *by_id, *by_pos;
     uint64_t *pos_key;            /* M: chromosome and position in one number, the map's keys; 0 for none */
     uint64_t *next_id, *next_pos; /* M: next model SNP of the same key, NONE at the end */
-    slot *slots[2];               /* [0]: by ID, [1]: by position; M each */
-    bool has_chrom[27];           /* chromosomes seen in the cohort */
+    uint64_t *head_id, *head_pos; /* M: first model SNP of the same key: where its list begins */
+    uint64_t hint_id,
+        hint_pos;       /* model SNP after the last one found: most cohorts come in the model's order */
+    slot *slots[2];     /* [0]: by ID, [1]: by position; M each */
+    bool has_chrom[27]; /* chromosomes seen in the cohort */
     uint64_t n_seen, n_unplaced, n_ignored;
     char *line; /* scratch for a candidate's text */
     size_t line_cap;
@@ -62,13 +65,16 @@ static uint64_t key_of(const char *chrom, int64_t pos)
 }
 
 /* Enters model SNP j under a key; those that share one hang on the first. */
-static dn_status enter(dn_map *map, const void *key, size_t len, uint64_t j, uint64_t *next, dn_err *err)
+static dn_status enter(dn_map *map, const void *key, size_t len, uint64_t j, uint64_t *next, uint64_t *head,
+                       dn_err *err)
 {
     uint64_t first;
     dn_status status = dn_map_add(map, key, len, j, &first, err);
+    head[j] = j;
     if (status == DN_OK && first != NONE) {
         next[j] = next[first];
         next[first] = j;
+        head[j] = first;
     }
     return status;
 }
@@ -89,16 +95,18 @@ dn_status dn_matcher_new(dn_matcher **out, const dn_snps *model, const dn_match_
     DN_TRY(dn_alloc(&k->pos_key, n, sizeof *k->pos_key, "model positions", err));
     DN_TRY(dn_alloc(&k->next_id, n, sizeof *k->next_id, "model IDs", err));
     DN_TRY(dn_alloc(&k->next_pos, n, sizeof *k->next_pos, "model positions", err));
+    DN_TRY(dn_alloc(&k->head_id, n, sizeof *k->head_id, "model IDs", err));
+    DN_TRY(dn_alloc(&k->head_pos, n, sizeof *k->head_pos, "model positions", err));
     DN_TRY(dn_alloc(&k->slots[0], n, sizeof *k->slots[0], "matches", err));
     DN_TRY(dn_alloc(&k->slots[1], n, sizeof *k->slots[1], "matches", err));
     for (uint64_t j = 0; j < n; j++) {
         const char *id = dn_strs_get(&model->id, j);
         k->next_id[j] = k->next_pos[j] = NONE;
-        if (is_id(id)) DN_TRY(enter(k->by_id, id, strlen(id), j, k->next_id, err));
+        if (is_id(id)) DN_TRY(enter(k->by_id, id, strlen(id), j, k->next_id, k->head_id, err));
         if (dn_snps_have_pos(model)) k->pos_key[j] = key_of(dn_strs_get(&model->chrom, j), model->pos[j]);
         if (!k->pos_key[j]) continue;
         n_keys++;
-        DN_TRY(enter(k->by_pos, &k->pos_key[j], sizeof *k->pos_key, j, k->next_pos, err));
+        DN_TRY(enter(k->by_pos, &k->pos_key[j], sizeof *k->pos_key, j, k->next_pos, k->head_pos, err));
     }
     if (opts->by == DN_BY_POS && !n_keys) {
         DN_TRY(dn_fail(err, DN_EMISMATCH, "the model has no positions to match by: use --by id"));
@@ -123,6 +131,8 @@ void dn_matcher_free(dn_matcher *k)
     free(k->pos_key);
     free(k->next_id);
     free(k->next_pos);
+    free(k->head_id);
+    free(k->head_pos);
     free(k->line);
     free(k);
 }
@@ -151,11 +161,49 @@ static dn_status offer(dn_matcher *k, slot *s, dn_fit fit, uint64_t snp, dn_err 
     return DN_OK;
 }
 
+/* First model SNP of that ID, or place; NONE. A look at the SNP after the last hit mostly saves the hash map.
+ */
+static uint64_t find_id(dn_matcher *k, const char *id)
+{
+    if (!is_id(id)) return NONE;
+    uint64_t h = k->hint_id;
+    uint64_t j = h < k->n && strcmp(id, dn_strs_get(&k->model->id, h)) == 0
+                     ? k->head_id[h]
+                     : dn_map_get(k->by_id, id, strlen(id));
+    if (j != NONE) k->hint_id = (h < k->n && j == k->head_id[h] ? h : j) + 1;
+    return j;
+}
+
+static uint64_t find_pos(dn_matcher *k, uint64_t key)
+{
+    if (!key) return NONE;
+    uint64_t h = k->hint_pos;
+    uint64_t j = h < k->n && k->pos_key[h] == key ? k->head_pos[h]
+                                                  : dn_map_get(k->by_pos, (const char *)&key, sizeof key);
+    if (j != NONE) k->hint_pos = (h < k->n && j == k->head_pos[h] ? h : j) + 1;
+    return j;
+}
+
+/* k->line = the candidate's text. */
+static dn_status spell(dn_matcher *k, const char *const field[5], dn_err *err)
+{
+    size_t used = 0;
+    for (int i = 0; i < 5; i++) {
+        size_t len = strlen(field[i]);
+        dn_status status = dn_grow(&k->line, &k->line_cap, used + len + 1, 1, "text of a SNP", err);
+        if (status != DN_OK) return status;
+        memcpy(k->line + used, field[i], len);
+        used += len + 1;
+        k->line[used - 1] = i < 4 ? '\t' : 0;
+    }
+    return DN_OK;
+}
+
 dn_status dn_matcher_add(dn_matcher *k, const char *chrom, const char *id, int64_t pos, const char *a1,
                          const char *a2, uint64_t snp, dn_err *err)
 {
     dn_status status;
-    uint64_t key = key_of(chrom, pos), by_id = NONE, by_pos = NONE;
+    uint64_t key = key_of(chrom, pos), by_id, by_pos;
     k->n_seen++;
     int code = dn_chrom_code(chrom);
     if (!code) k->n_unplaced++;
@@ -164,13 +212,13 @@ dn_status dn_matcher_add(dn_matcher *k, const char *chrom, const char *id, int64
         return DN_OK;
     }
     k->has_chrom[code] = true;
-    if (is_id(id)) by_id = dn_map_get(k->by_id, id, strlen(id));
-    if (key) by_pos = dn_map_get(k->by_pos, (const char *)&key, sizeof key);
+    by_id = find_id(k, id);
+    by_pos = find_pos(k, key);
     if (by_id == NONE && by_pos == NONE) return DN_OK;
 
-    size_t need = strlen(chrom) + strlen(id) + strlen(a1) + strlen(a2) + 32;
-    DN_TRY(dn_grow(&k->line, &k->line_cap, need, 1, "text of a SNP", err));
-    snprintf(k->line, k->line_cap, "%s\t%s\t%lld\t%s\t%s", id, chrom, (long long)pos, a1, a2);
+    char at[24];
+    snprintf(at, sizeof at, "%lld", (long long)pos);
+    DN_TRY(spell(k, (const char *const[5]){id, chrom, at, a1, a2}, err));
     for (uint64_t j = by_id; j != NONE; j = k->next_id[j]) {
         slot *s = &k->slots[0][j];
         DN_TRY(offer(k, s, fit_of(k, j, a1, a2), snp, err));
