@@ -155,6 +155,8 @@ static dn_status run_blocks(const dn_match_job *job, dn_blocks *b, const columns
         DN_TRY(dn_alloc(&b->called, c->n, sizeof *b->called, "allele counts", err));
     }
     b->memory = memory_left(job->memory);
+    dn_info("memory: %.1f MiB held, at most %.1f MiB more for blocks of people (--memory %.0f MiB)",
+            (double)held_now() / 1048576, (double)b->memory / 1048576, (double)job->memory / 1048576);
     DN_TRY(dn_blocks_run(b, err));
     for (uint64_t k = 0; b->a1 && k < c->n; k++) {
         uint64_t j = c->place[k];

@@ -509,6 +509,26 @@ print('equal')"
     cmp a.gpk e.gpk
 }
 
+@test "--model: a folder of packages and one package, in the pipe to dnpredict too" {
+    simulate 30 800
+    "$TOOLS/mkmodel" -q -o packages --bim sim.bim --folds 2 --repeats 2 --units 8 --hidden 8 --classes 3
+    match -q --bfile sim_cohort --model sim.bim -o a.gpk
+    run match --bfile sim_cohort --model packages -o b.gpk
+    expect_exit 0
+    expect_text "800 SNPs (package)"
+    cmp a.gpk b.gpk
+    run match --bfile sim_cohort --model "$(find packages -name '*.h5' | sort | head -1)" -f -o b.gpk
+    expect_exit 0
+    cmp a.gpk b.gpk
+    # A .gpk, a .h5 and a pipe give the same predictions.
+    match -q --bfile sim_cohort --model packages -o b.h5
+    "$BIN/dnpredict" -q --model packages b.gpk -o want.tsv
+    "$BIN/dnpredict" -q --model packages b.h5 -o h5.tsv
+    match -q --bfile sim_cohort --model packages -o - | "$BIN/dnpredict" -q --model packages - -o pipe.tsv
+    [ "$(wc -l <want.tsv)" = 31 ]
+    cmp want.tsv h5.tsv && cmp want.tsv pipe.tsv
+}
+
 @test "a cohort of one person, a model of one SNP, an indel, a SNP that nobody varies at" {
     t5 a --people 1 --snps 1
     match -q --bfile a --model a.bim -o a.gpk
@@ -519,6 +539,31 @@ print('equal')"
     awk 'BEGIN { OFS = "\t" } NR == 1 { $5 = "A"; $6 = "AT" } { print }' a.bim >m.bim
     match -q --bfile b --model m.bim -o b.gpk --report r.tsv
     [ "$(cut -f13 r.tsv | sed -n 2,4p | tr '\n' ' ')" = "swapped matched swapped " ]
+}
+
+@test "NU02: a SNP without calls and a person without calls stay what they are" {
+    t5 a
+    "$PYTHON" -c "
+d = bytearray(open('a.bed', 'rb').read())
+for j in range(6):
+    d[3 + 2 * j] = d[3 + 2 * j] & ~12 | 4 # the second person
+d[5] = d[6] = 0x55                        # the second SNP
+open('b.bed', 'wb').write(d)"
+    cp a.bim b.bim && cp a.fam b.fam
+    match -q --bfile b --model a.bim -o b.gpk
+    [ "$(calls b.gpk)" = $'0.1201\n......\n2.0.0.\n0.2110\n..1220' ]
+    need_shared
+    # With frequencies looked at, too: nothing called is no evidence of anything.
+    "$PYTHON" -c "
+d = open('$kgp3/infer/query.bed', 'rb').read()
+open('q.bed', 'wb').write(d[:3] + b'\x55' * (len(d) - 3))"
+    cp "$kgp3/infer/query.bim" q.bim && cp "$kgp3/infer/query.fam" q.fam
+    for a in keep freq; do
+        run match --bfile q --model "$kgp3/release" --ambiguous $a -f -o q.h5
+        expect_exit 0
+        refuse_text nan inf "labelled wrongly"
+    done
+    expect_text "1370 of the model's 2659 SNPs are used"
 }
 
 @test "ME01, IP02: 486,748 people in 28 GB: opened, sized right, the last people matched in bounded memory" {
@@ -535,7 +580,7 @@ print('equal')"
     for range in 1:4 486745:486748; do
         run prlimit --as=2147483648 "$BIN/snpmatch" --bfile big --model big.bim --samples $range -o big.gpk -f
         expect_exit 0
-        expect_text "4 people (chosen) x 230000 SNPs" "230000 of the model's 230000 SNPs are used"
+        expect_text "memory:" "4 people (chosen) x 230000 SNPs" "230000 of the model's 230000 SNPs are used"
         mib=$(sed -n 's/.* \([0-9]*\)\.[0-9] MiB peak memory/\1/p' <<<"$output")
         [ "$mib" -lt 400 ]
         # 0xe4 is A1 hom, missing, het, A2 hom; 0x1b the other way round.
