@@ -214,20 +214,20 @@ dn_status dn_out_write(dn_out *o, const void *p, size_t n, dn_err *err)
 
 dn_status dn_out_printf(dn_out *o, dn_err *err, const char *fmt, ...)
 {
-    char stack[1024], *text = stack;
+    char small[1024], *large = NULL;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(stack, sizeof stack, fmt, ap);
+    int n = vsnprintf(small, sizeof small, fmt, ap);
     va_end(ap);
-    if (n < 0) return dn_fail(err, DN_EINTERNAL, "cannot format text for %s", o->path);
-    if ((size_t)n >= sizeof stack) {
+    if (n >= (int)sizeof small) {
         va_start(ap, fmt);
-        n = vasprintf(&text, fmt, ap);
+        n = vasprintf(&large, fmt, ap);
         va_end(ap);
         if (n < 0) return dn_fail(err, DN_ENOMEM, "out of memory");
     }
-    dn_status status = dn_out_write(o, text, (size_t)n, err);
-    if (text != stack) free(text);
+    if (n < 0) return dn_fail(err, DN_EINTERNAL, "cannot format text for %s", o->path);
+    dn_status status = dn_out_write(o, large ? large : small, (size_t)n, err);
+    free(large);
     return status;
 }
 

@@ -20,8 +20,8 @@ void dn_progress_start(const char *what, uint64_t total, const char *unit);
 void dn_progress(uint64_t done); /* cheap; call from one thread */
 void dn_progress_end(void);
 
-/* The last line: version, wall, CPU, peak RSS (not under --quiet, nor before dn_log_level()), and the exit code for main(): prints err
- * when status != DN_OK. Also turns a failed write to stdout into DN_EWRITE. */
+/* The last line: version, wall, CPU, peak RSS (not under --quiet, nor before dn_log_level()), and the exit
+ * code for main(): prints err when status != DN_OK. Also turns a failed write to stdout into DN_EWRITE. */
 int dn_finish(dn_status status, const dn_err *err);
 /* --version: version, compiler, instruction set in use, library versions, CUDA or not. To stdout. */
 void dn_print_version(void);

@@ -232,8 +232,8 @@ int main(int argc, char **argv)
     train_stop_install();
     DN_TRY(dn_opt_parse(argc, argv, opts, N, &operands, &err));
     if (o.common.help) {
-        dn_opt_help(stdout, "Usage: dntrain --data FILE --split FILE --config FILE --fold F -o DIR [options]", about,
-                    opts, N, tail);
+        dn_opt_help(stdout, "Usage: dntrain --data FILE --split FILE --config FILE --fold F -o DIR [options]",
+                    about, opts, N, tail);
         o.common.quiet = true;
         goto done;
     }

@@ -291,7 +291,8 @@ static dn_status write_h5(const dn_match_job *job, const char *path, dn_match_fr
     dn_people_free(&people);
     dn_blocks b = {.rows = put_h5, .ctx = &s};
     DN_TRY(run_blocks(job, &b, &c, freq, err));
-    DN_TRY(dn_h5_write_attr(s.f, "inputs", "rows_xxh3", DN_U64, &(uint64_t){dn_row_hash_get(s.hash)}, err));
+    uint64_t rows_hash = dn_row_hash_get(s.hash);
+    DN_TRY(dn_h5_write_attr(s.f, "inputs", "rows_xxh3", DN_U64, &rows_hash, err));
     DN_TRY(dn_h5_commit(&s.f, err));
 done:
     dn_h5_abort(&s.f);
