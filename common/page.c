@@ -41,6 +41,7 @@ dn_status dn_page_start(dn_out *out, const char *title, dn_err *err)
         "table{border-collapse:collapse;font-size:13px;margin:1em 0}td,th{padding:2px 10px;border-bottom:1px "
         "solid #ddd;"
         "text-align:left;vertical-align:top}td.n{text-align:right;font-variant-numeric:tabular-nums}\n"
+        "tr.plain td.n{text-align:left}"
         "tr.FAULT td{background:#fbd9d0;font-weight:bold}tr.warning td{background:#fdf1c4}tr.note "
         "td{color:#444}\n"
         "svg{max-width:100%%;height:auto;display:block;margin:1em 0}svg "

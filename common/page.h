@@ -13,7 +13,8 @@ DN_MUST_USE dn_status dn_page_start(dn_out *out, const char *title, dn_err *err)
 DN_MUST_USE dn_status dn_page_end(dn_out *out, dn_err *err);
 DN_MUST_USE dn_status dn_page_heading(dn_out *out, const char *text, dn_err *err);
 DN_MUST_USE dn_status dn_page_text(dn_out *out, dn_err *err, const char *fmt, ...) DN_PRINTF(3, 4);
-/* A table: heads and cells are escaped; a cell that begins with a digit, sign or dot is set to the right. */
+/* A table: heads and cells are escaped; a cell that is a number is set to the right, but in rows of the class
+ * "plain". Other classes: "FAULT", "warning", "note". */
 DN_MUST_USE dn_status dn_page_table_start(dn_out *out, const char *const *heads, size_t n, dn_err *err);
 DN_MUST_USE dn_status dn_page_row(dn_out *out, const char *const *cells, size_t n, const char *css_class,
                                   dn_err *err);
@@ -31,13 +32,14 @@ DN_MUST_USE dn_status dn_page_lines(dn_out *out, const char *title, const char *
                                     const dn_page_series *series, size_t n, bool legend, double y_from,
                                     double y_to, bool diagonal, dn_err *err);
 /* Points in groups (groups along x, points of one series share a mark): value[s * n_groups + g], NAN for
- * none. */
+ * none. pairs: series 2k + 1 has the mark of series 2k, hollow. */
 DN_MUST_USE dn_status dn_page_points(dn_out *out, const char *title, const char *y_label,
                                      const char *const *groups, size_t n_groups, const char *const *series,
-                                     size_t n_series, const double *value, dn_err *err);
-/* Horizontal bars, one per name, with the number written at its end. */
+                                     size_t n_series, bool pairs, const double *value, dn_err *err);
+/* Horizontal bars, one per name, with the number written at its end. of: each bar is a part of of[i], shown
+ * in grey behind it, and gets its percentage of that; NULL: percentages are of the sum of all bars. */
 DN_MUST_USE dn_status dn_page_bars(dn_out *out, const char *title, const dn_strs *names,
-                                   const uint64_t *count, dn_err *err);
+                                   const uint64_t *count, const uint64_t *of, dn_err *err);
 /* Vertical bars of a histogram: n bins over [from, to]. */
 DN_MUST_USE dn_status dn_page_histogram(dn_out *out, const char *title, const char *x_label,
                                         const uint64_t *count, size_t n, double from, double to, dn_err *err);

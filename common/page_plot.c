@@ -80,7 +80,7 @@ static dn_status y_axis(dn_out *out, const frame *f, const char *label, dn_err *
         DN_TRY(dn_out_printf(out, err,
                              "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n",
                              f->x0, py(f, v), f->x0 + f->w, py(f, v)));
-        snprintf(buf, sizeof buf, "%g", fabs(v) < step * 1e-6 ? 0 : v);
+        snprintf(buf, sizeof buf, "%.8g", fabs(v) < step * 1e-6 ? 0 : v);
         DN_TRY(text(out, f->x0 - 6, py(f, v) + 4, 11, "end", "", buf, err));
     }
     snprintf(turn, sizeof turn, " transform=\"rotate(-90 14 %.1f)\"", f->y0 + f->h / 2);
@@ -97,7 +97,7 @@ static dn_status x_axis(dn_out *out, const frame *f, const char *label, dn_err *
     char buf[64];
     double step = tick_step(f->x_to - f->x_from, 8);
     for (double v = ceil(f->x_from / step - 1e-9) * step; v <= f->x_to + step * 1e-9; v += step) {
-        snprintf(buf, sizeof buf, "%g", fabs(v) < step * 1e-6 ? 0 : v);
+        snprintf(buf, sizeof buf, "%.8g", fabs(v) < step * 1e-6 ? 0 : v);
         DN_TRY(text(out, px(f, v), f->y0 + f->h + 16, 11, "middle", "", buf, err));
     }
     DN_TRY(text(out, f->x0 + f->w / 2, f->y0 + f->h + 34, 12, "middle", "", label, err));
@@ -171,28 +171,25 @@ done:
     return status;
 }
 
-/* Marks that differ in shape as well as in colour. */
-static dn_status mark(dn_out *out, size_t s, double x, double y, dn_err *err)
+/* Marks that differ in shape as well as in colour; a hollow one is the partner of the same one filled. */
+static dn_status mark(dn_out *out, size_t s, bool hollow, double x, double y, dn_err *err)
 {
+    char paint[96];
     const char *c = colour(s);
+    snprintf(paint, sizeof paint, "fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\"", hollow ? "#fff" : c, c);
     switch (s % 4) {
-    case 0:
-        return dn_out_printf(out, err, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\"/>\n", x, y, c);
+    case 0: return dn_out_printf(out, err, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" %s/>\n", x, y, paint);
     case 1:
-        return dn_out_printf(out, err, "<rect x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"8\" fill=\"%s\"/>\n",
-                             x - 4, y - 4, c);
-    case 2: return dn_out_printf(out, err, "<path d=\"M%.1f %.1fl5.5 9h-11z\" fill=\"%s\"/>\n", x, y - 6, c);
-    default:
-        return dn_out_printf(
-            out, err,
-            "<path d=\"M%.1f %.1fl5 5-5 5-5-5z\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", x,
-            y - 5, c);
+        return dn_out_printf(out, err, "<rect x=\"%.1f\" y=\"%.1f\" width=\"7\" height=\"7\" %s/>\n", x - 3.5,
+                             y - 3.5, paint);
+    case 2: return dn_out_printf(out, err, "<path d=\"M%.1f %.1fl5 8.5h-10z\" %s/>\n", x, y - 5.5, paint);
+    default: return dn_out_printf(out, err, "<path d=\"M%.1f %.1fl5 5-5 5-5-5z\" %s/>\n", x, y - 5, paint);
     }
 }
 
 dn_status dn_page_points(dn_out *out, const char *title, const char *y_label, const char *const *groups,
-                         size_t n_groups, const char *const *series, size_t n_series, const double *value,
-                         dn_err *err)
+                         size_t n_groups, const char *const *series, size_t n_series, bool pairs,
+                         const double *value, dn_err *err)
 {
     dn_status status;
     frame f = {62, 34, 640, 280, 0, (double)n_groups, INFINITY, -INFINITY};
@@ -211,12 +208,12 @@ dn_status dn_page_points(dn_out *out, const char *title, const char *y_label, co
         for (size_t s = 0; s < n_series; s++) {
             double v = value[s * n_groups + g],
                    at = (double)g + 0.15 + 0.7 * ((double)s + 0.5) / (double)n_series;
-            if (isfinite(v)) DN_TRY(mark(out, s, px(&f, at), py(&f, v), err));
+            if (isfinite(v)) DN_TRY(mark(out, pairs ? s / 2 : s, pairs && s % 2, px(&f, at), py(&f, v), err));
         }
     }
     for (size_t s = 0; s < n_series && s < 18; s++) {
         double y = 40 + 16.0 * (double)s;
-        DN_TRY(mark(out, s, 730, y, err));
+        DN_TRY(mark(out, pairs ? s / 2 : s, pairs && s % 2, 730, y, err));
         DN_TRY(text(out, 742, y + 4, 11, "start", "", series[s], err));
     }
     DN_TRY(dn_out_printf(out, err, "</svg>\n"));
@@ -224,27 +221,53 @@ done:
     return status;
 }
 
+/* The first `room` characters of a name, never half of one (bytes of UTF-8 that go on have the bits 10). */
+static void shorten(char *to, size_t size, const char *name, size_t room)
+{
+    size_t n = 0, chars = 0, len = strlen(name);
+    while (n < len && n + 8 < size) {
+        size_t next = n + 1;
+        while (next < len && ((unsigned char)name[next] & 0xc0) == 0x80 && next < n + 4) next++;
+        if (++chars > room) break;
+        n = next;
+    }
+    memcpy(to, name, n);
+    strcpy(to + n, n < len ? "\u2026" : "");
+}
+
 dn_status dn_page_bars(dn_out *out, const char *title, const dn_strs *names, const uint64_t *count,
-                       dn_err *err)
+                       const uint64_t *of, dn_err *err)
 {
     dn_status status;
     uint64_t most = 1, total = 0;
     for (uint64_t i = 0; i < names->n; i++) {
-        most = count[i] > most ? count[i] : most;
+        uint64_t longest = of ? of[i] : count[i];
+        most = longest > most ? longest : most;
         total += count[i];
     }
     DN_TRY(svg_start(out, title, 900, 40 + 20.0 * (double)names->n, err));
     for (uint64_t i = 0; i < names->n; i++) {
-        double y = 32 + 20.0 * (double)i, w = 560.0 * (double)count[i] / (double)most;
-        char buf[64], name[32];
-        snprintf(name, sizeof name, "%.24s", dn_strs_get(names, i));
+        double y = 32 + 20.0 * (double)i, w = 540.0 * (double)count[i] / (double)most, end = w;
+        char buf[96], name[128];
+        shorten(name, sizeof name, dn_strs_get(names, i), 24);
         DN_TRY(text(out, 172, y + 12, 12, "end", "", name, err));
+        if (of) {
+            end = 540.0 * (double)of[i] / (double)most;
+            DN_TRY(dn_out_printf(out, err,
+                                 "<rect x=\"180\" y=\"%.1f\" width=\"%.1f\" height=\"15\" fill=\"#ddd\"/>\n",
+                                 y, end));
+        }
         DN_TRY(dn_out_printf(out, err,
                              "<rect x=\"180\" y=\"%.1f\" width=\"%.1f\" height=\"15\" fill=\"%s\"/>\n", y, w,
                              colours[0]));
-        snprintf(buf, sizeof buf, "%llu (%.1f %%)", (unsigned long long)count[i],
-                 total ? 100.0 * (double)count[i] / (double)total : 0);
-        DN_TRY(text(out, 186 + w, y + 12, 12, "start", "", buf, err));
+        double whole = of ? (double)of[i] : (double)total;
+        double share = whole > 0 ? 100.0 * (double)count[i] / whole : 0;
+        if (of)
+            snprintf(buf, sizeof buf, "%llu of %llu (%.1f %%)", (unsigned long long)count[i],
+                     (unsigned long long)of[i], share);
+        else
+            snprintf(buf, sizeof buf, "%llu (%.1f %%)", (unsigned long long)count[i], share);
+        DN_TRY(text(out, 186 + end, y + 12, 12, "start", "", buf, err));
     }
     DN_TRY(dn_out_printf(out, err, "</svg>\n"));
 done:

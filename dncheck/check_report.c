@@ -115,7 +115,8 @@ static dn_status accuracy_plot(dn_out *out, const report_input *in, dn_err *err)
     DN_TRY(dn_alloc(&seeds, n, sizeof *seeds, "plot", err));
     for (size_t i = 0; i < n; i++)
         index_of(folds, &n_folds, h->m[i]->fold), index_of(seeds, &n_seeds, h->m[i]->seed);
-    size_t n_series = n_seeds * (in->published ? 2 : 1);
+    /* Each seed's published accuracies follow it, as hollow marks. */
+    size_t each = in->published ? 2 : 1, n_series = n_seeds * each;
     DN_TRY(dn_alloc(&group, n_folds, sizeof *group, "plot", err));
     DN_TRY(dn_alloc(&groups, n_folds, sizeof *groups, "plot", err));
     DN_TRY(dn_alloc(&name, n_series, sizeof *name, "plot", err));
@@ -127,18 +128,17 @@ static dn_status accuracy_plot(dn_out *out, const report_input *in, dn_err *err)
         groups[g] = group[g];
     }
     for (size_t s = 0; s < n_series; s++) {
-        snprintf(name[s], sizeof name[s], "seed %llu%s", (ull)seeds[s % n_seeds],
-                 s < n_seeds ? "" : ", published");
+        snprintf(name[s], sizeof name[s], "seed %llu%s", (ull)seeds[s / each], s % each ? ", published" : "");
         names[s] = name[s];
     }
     for (size_t i = 0; i < n; i++) {
         size_t g = index_of(folds, &n_folds, h->m[i]->fold), s = index_of(seeds, &n_seeds, h->m[i]->seed);
-        value[s * n_folds + g] = h->accuracy[i];
-        if (in->published) value[(s + n_seeds) * n_folds + g] = in->published->there[i];
+        value[s * each * n_folds + g] = h->accuracy[i];
+        if (in->published) value[(s * each + 1) * n_folds + g] = in->published->there[i];
     }
     status = dn_page_points(out, "Held-out accuracy per fold and seed",
                             h->task == DN_TASK_REGRESSION ? "R2" : "accuracy", groups, n_folds, names,
-                            n_series, value, err);
+                            n_series, each == 2, value, err);
 done:
     free(folds);
     free(seeds);

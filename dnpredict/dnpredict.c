@@ -18,7 +18,7 @@ typedef unsigned long long ull;
 
 typedef struct {
     dn_common common;
-    const char *model, *out, *scores, *classes, *shard;
+    const char *model, *out, *scores, *report, *classes, *shard;
     bool join;
     uint64_t shard_i, shard_n; /* 0: everybody */
 } options;
@@ -28,12 +28,14 @@ static dn_status check_options(options *o, const dn_strs *operands, dn_err *err)
 {
     if (!o->out)
         return dn_fail(err, DN_EUSAGE, "no output: give -o predictions.tsv, or -o - for standard output");
+    if (o->report && strcmp(o->report, o->out) == 0)
+        return dn_fail(err, DN_EUSAGE, "-o and --report name the same file");
     if (o->join) {
         if (operands->n == 0)
             return dn_fail(err, DN_EUSAGE,
                            "--join needs the parts: dnpredict --join part*.tsv -o predictions.tsv");
         if (o->model || o->scores || o->shard || o->classes) {
-            return dn_fail(err, DN_EUSAGE, "--join takes parts and -o only: not --%s",
+            return dn_fail(err, DN_EUSAGE, "--join takes parts, -o and --report only: not --%s",
                            o->model    ? "model"
                            : o->scores ? "scores"
                            : o->shard  ? "shard"
@@ -51,6 +53,8 @@ static dn_status check_options(options *o, const dn_strs *operands, dn_err *err)
         return dn_fail(err, DN_EUSAGE, "--scores is an HDF5 file and cannot go to a pipe");
     if (o->scores && strcmp(o->scores, o->out) == 0)
         return dn_fail(err, DN_EUSAGE, "-o and --scores name the same file");
+    if (o->report && o->scores && strcmp(o->scores, o->report) == 0)
+        return dn_fail(err, DN_EUSAGE, "--report and --scores name the same file");
     if (o->shard) {
         char first[32];
         const char *slash = strchr(o->shard, '/');
@@ -72,7 +76,7 @@ static dn_status check_options(options *o, const dn_strs *operands, dn_err *err)
 static dn_status run_join(const options *o, const dn_strs *parts, unsigned flags, dn_err *err)
 {
     dn_join_stats st;
-    dn_status status = dn_join(parts, o->out, flags, &st, err);
+    dn_status status = dn_join(parts, o->out, o->report, flags, &st, err);
     if (status == DN_OK) {
         dn_info("joined %llu parts: every one of %llu people is in the table once", (ull)st.n_parts,
                 (ull)st.n_people);
@@ -129,6 +133,7 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
     dn_predict_stats st;
     DN_TRY(dn_out_check(o->out, flags, err));
     if (o->scores) DN_TRY(dn_out_check(o->scores, flags | DN_OUT_BINARY, err));
+    if (o->report) DN_TRY(dn_out_check(o->report, flags, err));
     DN_TRY(dn_pool_new(&pool, o->common.threads, err));
     /* Files are looked at before the model is loaded, so that a wrong name costs nothing. */
     bool piped = strcmp(input, "-") == 0;
@@ -151,6 +156,8 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
                           .cohort = cohort,
                           .out = o->out,
                           .scores = o->scores,
+                          .report = o->report,
+                          .name = piped ? "a cohort from a pipe" : input,
                           .out_flags = flags,
                           .part = o->shard_n ? &part : NULL,
                           .memory = o->common.memory,
@@ -187,10 +194,12 @@ int main(int argc, char **argv)
          "class names, one per line, instead of the model's (a release of other than 24 classes has none)",
          NULL},
         {DN_OPT_GROUP, "Output", 0, NULL, NULL, 0, 0, NULL, NULL},
-        {DN_OPT_STR, "output", 'o', &o.out, "FILE", 0, 0, "the table of predictions; - is standard output",
+        {DN_OPT_STR, "out", 'o', &o.out, "FILE", 0, 0, "the table of predictions; - is standard output",
          NULL},
         {DN_OPT_STR, "scores", 's', &o.scores, "FILE.h5", 0, 0,
          "also every model's probabilities and last hidden layer", NULL},
+        {DN_OPT_STR, "report", 'r', &o.report, "FILE.html", 0, 0,
+         "also a page to look at: people per population, confidence, agreement, overlap, warnings", NULL},
         {DN_OPT_GROUP, "Array jobs", 0, NULL, NULL, 0, 0, NULL, NULL},
         {DN_OPT_STR, "shard", 0, &o.shard, "I/N", 0, 0,
          "predict only the I-th of N equal parts of the people (I from 1)", NULL},

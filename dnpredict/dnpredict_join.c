@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dnpredict_report.h"
 #include "dnpredict_table.h"
 #include "fingerprint.h"
 #include "io.h"
+#include "opt.h"
 
 typedef unsigned long long ull;
 
@@ -22,7 +24,11 @@ typedef struct {
     part *part;
     size_t n;
     dn_out *out;
-    dn_people people; /* as joined so far */
+    dn_people people;         /* as joined so far */
+    dn_cohort_report *report; /* or NULL */
+    dn_task task;
+    size_t n_models;
+    char **field; /* columns of a row */
 } join;
 
 static size_t count_tabs(const char *s)
@@ -120,6 +126,45 @@ static dn_status check_together(const join *j, dn_err *err)
     return j->n == a->head.n_shards ? DN_OK : fail_missing(j, err);
 }
 
+/* ---- the report: a row's columns back to numbers; where they stand follows from their order ---- */
+
+static dn_status start_report(join *j, dn_err *err)
+{
+    const part *p = &j->part[0];
+    size_t other = strstr(p->columns, "\tconfidence\t") ? 8 : 6;
+    dn_status status;
+    j->task = other == 8 ? DN_TASK_CLASSIFICATION : DN_TASK_REGRESSION;
+    if (p->n_columns <= other)
+        return dn_fail(err, DN_EFORMAT, "%s, line 2: these are not the columns of dnpredict", p->path);
+    j->n_models = p->n_columns - other;
+    DN_TRY(dn_alloc(&j->field, p->n_columns, sizeof *j->field, "columns", err));
+    DN_TRY(dn_cohort_report_new(&j->report, j->task, j->n_models, err));
+done:
+    return status;
+}
+
+/* samples, models, all_models, prediction, votes, confidence, entropy | sd, call_rate, fid. Cuts the line. */
+static dn_status report_row(join *j, const part *p, uint64_t line_number, char *line, dn_err *err)
+{
+    char **f = j->field, **tail = f + 2 + j->n_models;
+    dn_row_result row = {0};
+    bool classes = j->task == DN_TASK_CLASSIFICATION, ok;
+    dn_split_tabs(line, f, p->n_columns);
+    const char *fid = f[p->n_columns - 1], *rate = f[p->n_columns - 2];
+    ok = dn_parse_double(rate, &row.call_rate);
+    if (ok && row.call_rate > 0 && classes) {
+        row.prediction = tail[0];
+        ok = dn_parse_u64(tail[1], &row.votes) && dn_parse_double(tail[2], &row.confidence) &&
+             dn_parse_double(tail[3], &row.entropy);
+    } else if (ok && row.call_rate > 0) {
+        ok = dn_parse_double(tail[0], &row.value) && (j->n_models < 2 || dn_parse_double(tail[1], &row.sd));
+    }
+    if (!ok)
+        return dn_fail(err, DN_EFORMAT, "%s, line %llu: a column that should be a number is not", p->path,
+                       (ull)line_number);
+    return dn_cohort_report_row(j->report, fid, f[0], &row, err);
+}
+
 static dn_status add_line(join *j, dn_row_hash *hash, const char *line, size_t len, bool copy, dn_err *err)
 {
     dn_row_hash_add(hash, (const uint8_t *)line, len);
@@ -152,6 +197,7 @@ static dn_status add_part(join *j, const part *p, dn_err *err)
         const char *fid = strrchr(line, '\t') + 1;
         DN_TRY(dn_strs_add(&j->people.iid, line, strcspn(line, "\t"), err));
         DN_TRY(dn_strs_add(&j->people.fid, fid, strlen(fid), err));
+        if (j->report) DN_TRY(report_row(j, p, dn_text_line(t), line, err));
     }
     snprintf(want, sizeof want, DN_PART_END " rows=%" PRIu64 " hash=%016" PRIx64,
              p->head.last - p->head.first, dn_row_hash_get(hash));
@@ -173,10 +219,11 @@ done:
     return status;
 }
 
-dn_status dn_join(const dn_strs *parts, const char *out, unsigned out_flags, dn_join_stats *stats,
-                  dn_err *err)
+dn_status dn_join(const dn_strs *parts, const char *out, const char *report, unsigned out_flags,
+                  dn_join_stats *stats, dn_err *err)
 {
     dn_status status;
+    dn_out *page = NULL;
     join j = {.n = parts->n};
     memset(stats, 0, sizeof *stats);
     DN_TRY(dn_alloc(&j.part, j.n, sizeof *j.part, "parts", err));
@@ -184,6 +231,10 @@ dn_status dn_join(const dn_strs *parts, const char *out, unsigned out_flags, dn_
     qsort(j.part, j.n, sizeof *j.part, by_shard);
     DN_TRY(check_together(&j, err));
     DN_TRY(dn_out_open(&j.out, out, out_flags, err));
+    if (report) {
+        DN_TRY(start_report(&j, err));
+        DN_TRY(dn_out_open(&page, report, out_flags, err));
+    }
     DN_TRY(dn_out_write(j.out, j.part[0].columns, strlen(j.part[0].columns), err));
     DN_TRY(dn_out_write(j.out, "\n", 1, err));
     for (size_t i = 0; i < j.n; i++) DN_TRY(add_part(&j, &j.part[i], err));
@@ -194,9 +245,17 @@ dn_status dn_join(const dn_strs *parts, const char *out, unsigned out_flags, dn_
     }
     stats->n_parts = j.n;
     stats->n_people = j.people.iid.n;
+    if (report) {
+        DN_TRY(dn_cohort_report_write(j.report, page, out, NULL, err));
+        DN_TRY(dn_out_sync(page, err));
+    }
     DN_TRY(dn_out_commit(&j.out, err));
+    if (report) DN_TRY(dn_out_commit(&page, err));
 done:
     dn_out_abort(&j.out);
+    dn_out_abort(&page);
+    dn_cohort_report_free(j.report);
+    free(j.field);
     for (size_t i = 0; j.part && i < j.n; i++) free(j.part[i].columns);
     free(j.part);
     dn_people_free(&j.people);

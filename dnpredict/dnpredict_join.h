@@ -11,9 +11,10 @@ typedef struct {
 
 /* parts: file names in any order. Checked: every part is whole (rows, columns, hash); all are of one run,
  * with the same columns; every shard is there once; and the people, put together, are the cohort that each
- * part names by hash. Writes `out` whole or not at all. DN_EOPEN, DN_EFORMAT: a part is damaged;
- * DN_EMISMATCH: parts do not belong together, one is missing or there twice; DN_EWRITE. */
-DN_MUST_USE dn_status dn_join(const dn_strs *parts, const char *out, unsigned out_flags, dn_join_stats *stats,
-                              dn_err *err);
+ * part names by hash. Writes `out` whole or not at all; report: a page about it (dnpredict_report.h), or
+ * NULL. DN_EOPEN, DN_EFORMAT: a part is damaged; DN_EMISMATCH: parts do not belong together, one is missing
+ * or there twice; DN_EWRITE. */
+DN_MUST_USE dn_status dn_join(const dn_strs *parts, const char *out, const char *report, unsigned out_flags,
+                              dn_join_stats *stats, dn_err *err);
 
 #endif

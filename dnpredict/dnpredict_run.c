@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dnpredict_report.h"
 #include "fat.h"
 #include "geno.h"
 #include "mainnet.h"
@@ -33,6 +34,7 @@ typedef struct {
     float *call_rate; /* B */
     dn_table *table;
     dn_h5 *scores;
+    dn_cohort_report *report;
     uint64_t written; /* people */
     /* of the block at hand */
     const uint8_t *rows;
@@ -284,9 +286,12 @@ static dn_status write_block(run *r, uint64_t first, dn_predict_stats *stats, dn
     const dn_people *p = &r->job->cohort->people;
     for (uint64_t i = 0; i < r->n; i++) {
         stats->no_call += r->call_rate[i] == 0;
-        stats->low_call += r->call_rate[i] > 0 && r->call_rate[i] < 0.5f;
-        DN_TRY(dn_table_row(r->table, dn_strs_get(&p->fid, first + i), dn_strs_get(&p->iid, first + i),
-                            r->out + i * r->n_out, r->n * r->n_out, r->call_rate[i], err));
+        stats->low_call += r->call_rate[i] > 0 && r->call_rate[i] < DN_LOW_CALL_RATE;
+        const char *fid = dn_strs_get(&p->fid, first + i), *iid = dn_strs_get(&p->iid, first + i);
+        dn_row_result row;
+        DN_TRY(dn_table_row(r->table, fid, iid, r->out + i * r->n_out, r->n * r->n_out, r->call_rate[i], &row,
+                            err));
+        if (r->report) DN_TRY(dn_cohort_report_row(r->report, fid, iid, &row, err));
     }
     if (r->scores) {
         uint64_t start[3] = {0, r->written, 0}, count[3] = {model->n_members, r->n, r->n_out};
@@ -345,6 +350,43 @@ static uint64_t scores_bytes(const run *r, uint64_t n)
     return r->job->model->n_members * n * (r->n_out + r->hidden_units) * sizeof(float);
 }
 
+static dn_status make_report(run *r, dn_err *err)
+{
+    dn_status status;
+    const dn_model *model = r->job->model;
+    DN_TRY(dn_cohort_report_new(&r->report, model->task, model->n_members, err));
+    DN_TRY(dn_cohort_report_classes(r->report, &model->classes, err));
+    dn_cohort_report_overlap(r->report, model, r->job->cohort);
+done:
+    return status;
+}
+
+/* All outputs, the table last: who sees it sees the others too. */
+static dn_status commit(run *r, dn_out **page, dn_err *err)
+{
+    dn_status status;
+    const dn_predict_job *job = r->job;
+    bool scores = false, report = false;
+    if (*page) {
+        DN_TRY(dn_cohort_report_write(r->report, *page, job->name, job->part, err));
+        DN_TRY(dn_out_sync(*page, err));
+    }
+    if (r->scores) {
+        DN_TRY(dn_h5_commit(&r->scores, err));
+        scores = true;
+    }
+    if (*page) {
+        DN_TRY(dn_out_commit(page, err));
+        report = strcmp(job->report, "-") != 0;
+    }
+    DN_TRY(dn_table_commit(&r->table, err));
+    return DN_OK;
+done:
+    if (scores) unlink(job->scores); /* no half of the results */
+    if (report) unlink(job->report);
+    return status;
+}
+
 dn_status dn_predict_run(const dn_predict_job *job, const dn_predict_plan *plan, dn_predict_stats *stats,
                          dn_err *err)
 {
@@ -353,12 +395,17 @@ dn_status dn_predict_run(const dn_predict_job *job, const dn_predict_plan *plan,
     dn_matched *c = job->cohort;
     uint64_t first = job->part ? job->part->first : 0, last = job->part ? job->part->last : c->n_people;
     run r = {.job = job, .n_block = plan->people, .n_out = model->n_out};
+    dn_out *page = NULL;
     memset(stats, 0, sizeof *stats);
     DN_TRY(check_names(&r, err));
     DN_TRY(make_nets(&r, err));
     if (job->scores) r.hidden_units = hidden_units_of(model);
     DN_TRY(make_fat(model, c, &r.fat_members, &r.fat, err));
     DN_TRY(dn_table_open(&r.table, job->out, job->out_flags, model, job->part, err));
+    if (job->report) {
+        DN_TRY(make_report(&r, err));
+        DN_TRY(dn_out_open(&page, job->report, job->out_flags, err));
+    }
     if (job->scores) {
         DN_TRY(dn_out_room(job->scores, scores_bytes(&r, last - first), err));
         DN_TRY(create_scores(&r, first, last, err));
@@ -385,15 +432,11 @@ dn_status dn_predict_run(const dn_predict_job *job, const dn_predict_plan *plan,
     DN_TRY(pass_by(&r, last, c->n_people, err));
     stats->n_people = last - first;
     stats->seconds = now() - began;
-    if (r.scores) DN_TRY(dn_h5_commit(&r.scores, err));
-    status = dn_table_commit(&r.table, err);
-    if (status != DN_OK) {
-        if (job->scores) unlink(job->scores); /* no half of the results */
-        goto done;
-    }
-    status = DN_OK;
+    DN_TRY(commit(&r, &page, err));
 done:
     if (r.scores) dn_h5_abort(&r.scores);
+    dn_out_abort(&page);
+    dn_cohort_report_free(r.report);
     dn_table_abort(r.table);
     for (size_t m = 0; r.net && m < model->n_members; m++) dn_mainnet_free(r.net[m]);
     free(r.net);

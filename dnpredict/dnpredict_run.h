@@ -14,6 +14,8 @@ typedef struct {
     dn_matched *cohort; /* opened and checked */
     const char *out;    /* the table */
     const char *scores; /* scores.h5, or NULL */
+    const char *report; /* an HTML page, or NULL */
+    const char *name;   /* of the cohort, for the report's title */
     unsigned out_flags;
     const dn_part *part; /* NULL: everybody */
     uint64_t memory;     /* bound in bytes: weights, block and scratch */

@@ -165,7 +165,8 @@ static uint64_t top_of(const float *p, uint64_t n)
     return best;
 }
 
-static dn_status row_of_classes(dn_table *t, const float *scores, uint64_t stride, dn_err *err)
+static dn_status row_of_classes(dn_table *t, const float *scores, uint64_t stride, dn_row_result *row,
+                                dn_err *err)
 {
     dn_status status;
     const dn_model *model = t->model;
@@ -192,13 +193,18 @@ static dn_status row_of_classes(dn_table *t, const float *scores, uint64_t strid
         DN_TRY(put(t, err, "%c%s(%" PRIu64 ")", sep, dn_strs_get(names, c), t->votes[c]));
         sep = ',';
     }
-    DN_TRY(put(t, err, "\t%s\t%" PRIu64 "\t%.6f\t%.6f", dn_strs_get(names, win), t->votes[win],
-               t->sum[win] / members, entropy > 0 ? entropy : 0));
+    row->prediction = dn_strs_get(names, win);
+    row->votes = t->votes[win];
+    row->confidence = t->sum[win] / members;
+    row->entropy = entropy > 0 ? entropy : 0;
+    DN_TRY(put(t, err, "\t%s\t%" PRIu64 "\t%.6f\t%.6f", row->prediction, row->votes, row->confidence,
+               row->entropy));
 done:
     return status;
 }
 
-static dn_status row_of_values(dn_table *t, const float *scores, uint64_t stride, dn_err *err)
+static dn_status row_of_values(dn_table *t, const float *scores, uint64_t stride, dn_row_result *row,
+                               dn_err *err)
 {
     dn_status status;
     double sum = 0, squares = 0, n = (double)t->model->n_members;
@@ -209,9 +215,11 @@ static dn_status row_of_values(dn_table *t, const float *scores, uint64_t stride
     for (size_t m = 0; m < t->model->n_members; m++) {
         squares += (scores[m * stride] - sum / n) * (scores[m * stride] - sum / n);
     }
-    DN_TRY(put(t, err, "\t%.7g\t%.7g", sum / n, sum / n));
+    row->value = sum / n;
+    row->sd = n > 1 ? sqrt(squares / (n - 1)) : NAN;
+    DN_TRY(put(t, err, "\t%.7g\t%.7g", row->value, row->value));
     if (n > 1)
-        DN_TRY(put(t, err, "\t%.7g", sqrt(squares / (n - 1))));
+        DN_TRY(put(t, err, "\t%.7g", row->sd));
     else
         DN_TRY(put(t, err, "\tNA"));
 done:
@@ -219,13 +227,16 @@ done:
 }
 
 dn_status dn_table_row(dn_table *t, const char *fid, const char *iid, const float *scores, uint64_t stride,
-                       double call_rate, dn_err *err)
+                       double call_rate, dn_row_result *row, dn_err *err)
 {
     dn_status status;
+    dn_row_result unwanted;
+    if (!row) row = &unwanted;
+    *row = (dn_row_result){.call_rate = call_rate};
     DN_TRY(put(t, err, "%s", iid));
     if (call_rate > 0) {
-        DN_TRY(is_classes(t) ? row_of_classes(t, scores, stride, err)
-                             : row_of_values(t, scores, stride, err));
+        DN_TRY(is_classes(t) ? row_of_classes(t, scores, stride, row, err)
+                             : row_of_values(t, scores, stride, row, err));
     } else {
         for (size_t m = 0; m < t->model->n_members; m++) DN_TRY(put(t, err, "\tNA"));
         DN_TRY(put(t, err, is_classes(t) ? "\tNA\tNA\t0\tNA\tNA" : "\tNA\tNA\tNA"));

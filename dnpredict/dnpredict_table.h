@@ -32,10 +32,21 @@ typedef struct dn_table dn_table;
 /* part NULL: a whole table. Writes the header (and the part's head). The model must outlive the table. */
 DN_MUST_USE dn_status dn_table_open(dn_table **out, const char *path, unsigned out_flags,
                                     const dn_model *model, const dn_part *part, dn_err *err);
-/* One person. scores: n_members x stride floats, of which n_out are used: probabilities or values. call_rate
- * 0: no call at all, NA in every column that would be a guess. */
+/* Below this share of the matched SNPs, people are warned about. */
+#define DN_LOW_CALL_RATE 0.5
+/* What a row says, for who counts rows. */
+typedef struct {
+    const char *prediction; /* the model's own string; NULL without a call, or for regression */
+    uint64_t votes;
+    double confidence, entropy;
+    double value, sd; /* regression; sd NaN with one member */
+    double call_rate;
+} dn_row_result;
+/* One person, and what was written in *row unless that is NULL. scores: n_members x stride floats, of which
+ * n_out are used: probabilities or values. call_rate 0: no call at all, NA in every column that would be a
+ * guess. */
 DN_MUST_USE dn_status dn_table_row(dn_table *t, const char *fid, const char *iid, const float *scores,
-                                   uint64_t stride, double call_rate, dn_err *err);
+                                   uint64_t stride, double call_rate, dn_row_result *row, dn_err *err);
 DN_MUST_USE dn_status dn_table_commit(dn_table **t, dn_err *err); /* frees *t whatever happens */
 void dn_table_abort(dn_table *t);
 

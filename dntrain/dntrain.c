@@ -217,7 +217,7 @@ int main(int argc, char **argv)
          NULL},
         {DN_OPT_CHOICE, "device", 0, &o.device, "auto|cpu|cuda", 0, 0, "where to compute", NULL},
         {DN_OPT_GROUP, "Output", 0, NULL, NULL, 0, 0, NULL, NULL},
-        {DN_OPT_STR, "output", 'o', &o.out, "DIR", 0, 0,
+        {DN_OPT_STR, "out", 'o', &o.out, "DIR", 0, 0,
          "folder for seed{S}_fold{F}.*; made if it is not there", NULL},
         {DN_OPT_DOUBLE, "checkpoint-minutes", 0, &o.checkpoint_minutes, "T", 0, 1e6,
          "save at least this often, also within an epoch; 0 = after every batch", NULL},
