@@ -25,9 +25,12 @@ typedef struct {
     bool kernel; /* the owner holds a kernel lock on the file */
 } owner;
 
+bool dn_lock_without_links;
+
 struct dn_lock {
     int fd;
     char *path;
+    bool moved; /* our file was renamed, not linked, to the name it has now */
     owner me;
 };
 
@@ -224,18 +227,37 @@ static dn_status refuse(const char *path, const owner *me, const owner *them, dn
 
 /* ---- taking ---- */
 
-/* link(2) can succeed on NFS and report an error when the answer is lost: two names are the proof. */
-static bool link_as(int fd, const char *tmp, const char *name, int *error)
+/* Gives our file, written under the name tmp, a name that nobody has: exactly one process succeeds. link(2)
+ * can succeed on NFS and report an error when the answer is lost: two names are the proof. */
+static bool link_as(dn_lock *l, const char *tmp, const char *name, int *error)
 {
     struct stat sb;
-    if (link(tmp, name) == 0) return true;
-    *error = errno;
-    return fstat(fd, &sb) == 0 && sb.st_nlink == 2;
+    l->moved = false;
+    if (!dn_lock_without_links) {
+        if (link(tmp, name) == 0) return true;
+        *error = errno;
+        if (*error != EPERM && *error != EOPNOTSUPP && *error != ENOSYS) {
+            return fstat(l->fd, &sb) == 0 && sb.st_nlink == 2;
+        }
+    }
+    l->moved = renameat2(AT_FDCWD, tmp, AT_FDCWD, name, RENAME_NOREPLACE) == 0;
+    if (!l->moved) *error = errno;
+    return l->moved;
+}
+
+/* Takes a name back that link_as() gave. */
+static void unlink_as(dn_lock *l, const char *tmp, const char *name)
+{
+    if (l->moved)
+        rename(name, tmp);
+    else
+        unlink(name);
+    l->moved = false;
 }
 
 /* Claims the right to replace the lock whose random number is them->nonce: a chain, as a claimer may die too.
  * *claimed is the name of our claim (free it after use), or NULL when somebody alive holds the claim. */
-static dn_status claim(const dn_lock *l, const char *tmp, const owner *them, char **claimed, dn_err *err)
+static dn_status claim(dn_lock *l, const char *tmp, const owner *them, char **claimed, dn_err *err)
 {
     owner dead = *them;
     *claimed = NULL;
@@ -246,7 +268,7 @@ static dn_status claim(const dn_lock *l, const char *tmp, const owner *them, cha
         seen what;
         if (asprintf(&name, "%s.claim.%s", l->path, dead.nonce) < 0)
             return dn_fail(err, DN_ENOMEM, "out of memory");
-        if (link_as(l->fd, tmp, name, &error)) {
+        if (link_as(l, tmp, name, &error)) {
             *claimed = name;
             return DN_OK;
         }
@@ -298,7 +320,7 @@ static dn_status attempt(dn_lock *l, const char *tmp, bool *done, owner *dead, b
     seen what;
     int error = 0;
     *done = false;
-    if (link_as(l->fd, tmp, l->path, &error)) {
+    if (link_as(l, tmp, l->path, &error)) {
         *done = true;
         return DN_OK;
     }
@@ -320,7 +342,7 @@ static dn_status attempt(dn_lock *l, const char *tmp, bool *done, owner *dead, b
             *dead = them;
         }
     }
-    if (!*done) unlink(claimed);
+    if (!*done) unlink_as(l, tmp, claimed);
     free(claimed);
     return status;
 }

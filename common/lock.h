@@ -22,6 +22,9 @@ typedef struct dn_lock dn_lock;
  * (took_over may be NULL.) DN_EMISMATCH: owned by another process, named with host, process and job, and what
  * to do; DN_EWRITE: the folder cannot be written; DN_EFORMAT: the file is something else. */
 DN_MUST_USE dn_status dn_lock_take(dn_lock **out, const char *path, char **took_over, dn_err *err);
+/* For tests: behave as on a file system without hard links (exFAT, some FUSE), where renaming that replaces
+ * nothing does the same. */
+extern bool dn_lock_without_links;
 /* Removes the file if it is still ours, and frees. NULL is fine. */
 void dn_lock_release(dn_lock **lock);
 

@@ -24,7 +24,7 @@ static dn_status check_fold(const train_data *d, const train_options *o, const t
     if (d->n[DN_SPLIT_TRAIN] < 2) {
         return dn_fail(
             err, DN_ENUMERIC,
-            "%s: the training set of fold %llu has %llu people: batch normalisation needs 2 or more",
+            "%s: the training set of fold %llu is of size %llu: batch normalisation needs 2 people or more",
             o->split, fold, (unsigned long long)d->n[DN_SPLIT_TRAIN]);
     }
     if (d->n[DN_SPLIT_VALID] == 0) {

@@ -8,6 +8,7 @@ train_check.py best OURS GOLDEN                       the same best epoch
 train_check.py round-trip LOG                         every number is in a form that reads back exactly, none is longer
 train_check.py npz-folds PARTITION.npz                upstream's folds as text for mksplit
 train_check.py steps CHECKPOINT                       training steps made
+train_check.py checkpoint CHECKPOINT LOG PACKAGE      a finished task's checkpoint by docs/format-checkpoint.md
 train_check.py finite LOG PACKAGE                     every number in both is finite
 train_check.py oracle-log OURS ORACLE TOLERANCE       losses against the oracle's, and the same accuracies
 train_check.py test-pass PREDICTIONS SCORES FOLDS.txt FOLD LABELS LOG   dnpredict's table against dntrain's test pass
@@ -128,6 +129,34 @@ def checkpoint_arrays(path):
     return out
 
 
+def checkpoint(path, log, package):
+    import numpy as np
+    c = checkpoint_arrays(path)
+    identity = dict(line.split(': ', 1) for line in c['identity'].splitlines())
+    with open(log) as f:
+        lines = f.read().splitlines(keepends=True)
+    assert c['log'] == ''.join(lines[:-1]) and lines[-1].startswith('test\t')
+    rows = read_log(log)
+    epochs = int(rows[-2]['epoch'])
+    place, sums = c['place'], c['sums']
+    assert len(place) == 12 and len(sums) == 12
+    assert place[0] == epochs and place[5] == 1 and len(c['order']) == 0 and int(identity['epochs']) >= epochs
+    assert place[3] == best_of(rows)
+    best = rows[place[3]]
+    assert sums[3] == float(best['valid_loss']) and sums[4] == float(best['valid_acc'])
+    assert sums[5] == float(rows[-1]['valid_loss']) and sums[6] == float(rows[-1]['valid_acc'])
+    rate = float(rows[-2]['lr_aux']) * float(identity['learning_rate_annealing'])
+    assert abs(sums[1] / rate - 1) < 1e-12
+    assert len(c['rng']) == 625 and c['rng'][624] <= 624
+    for name, a in package_arrays(package).items():
+        if not name.startswith('fat/'):
+            assert np.array_equal(c['best/' + name], a.ravel()), name
+            assert c['net/' + name].size == a.size
+            running = name.endswith(('bn_mean', 'bn_var'))
+            assert ('adam_m/' + name in c) == (not running) and ('adam_v/' + name in c) == (not running)
+    print(f'{len(c)} arrays')
+
+
 def finite(log, package):
     import math
 
@@ -197,6 +226,8 @@ def main():
         print(f'best epoch {a}')
     elif cmd == 'steps':
         print(checkpoint_arrays(args[0])['place'][4])
+    elif cmd == 'checkpoint':
+        checkpoint(*args)
     elif cmd == 'finite':
         finite(*args)
     elif cmd == 'npz-folds':

@@ -239,3 +239,10 @@ setup() { unset SLURM_ARRAY_TASK_ID SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_RESTAR
     run train --fold 0 -o out --memory 1G
     expect_exit 0
 }
+
+@test "a second reader, written from docs/format-checkpoint.md, finds in a checkpoint what log and package say" {
+    small
+    train -q --fold 0 -o out
+    run "$PYTHON" "$TESTS/train_check.py" checkpoint out/seed78_fold0.ckpt out/seed78_fold0.log.tsv out/seed78_fold0.h5
+    expect_exit 0
+}

@@ -137,7 +137,7 @@ finite_log() { "$PYTHON" "$TESTS/train_check.py" finite out/seed78_fold0.log.tsv
     numeric "" "0 train 0" "0 valid 36-47" "0 test 48-59"
     run ntrain
     expect_exit 10
-    expect_text "has 1 people" "2 or more"
+    expect_text "is of size 1" "2 people or more"
     numeric "" "0 train 0-1" "0 valid 36" "0 test 48"
     run ntrain
     expect_exit 0

@@ -227,9 +227,12 @@ int main(void)
     snprintf(path, sizeof path, "%s/t.lock", dir);
     unsetenv("SLURM_JOB_ID"), unsetenv("SLURM_ARRAY_JOB_ID"), unsetenv("SLURM_ARRAY_TASK_ID"),
         unsetenv("SLURM_RESTART_COUNT");
-    test_two();
-    test_race();
-    test_fakes();
+    for (int links = 1; links >= 0; links--) {
+        dn_lock_without_links = !links;
+        test_two();
+        test_race();
+        test_fakes();
+    }
     rmdir(dir);
     return check_done();
 }
