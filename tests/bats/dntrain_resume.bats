@@ -42,7 +42,9 @@ rounds() {
         0) span=$(((span + ms) / 2)) ;;
         75) stopped=$((stopped + 1)) span=$((span + span / 20 + 1)) ;;
         137) [ "$signal" = KILL ] && stopped=$((stopped + 1)) span=$((span + span / 20 + 1)) || return 1 ;;
-        138 | 143) [ "$ms" -lt 100 ] || return 1 ;; # before main()
+        138 | 143) # before main() had begun
+            [ ! -e out ] || { echo "round $i, $ms ms: exit $code"; return 1; }
+            ;;
         *) echo "round $i, $ms ms: exit $code: $(cat out.err)"; return 1 ;;
         esac
         run train --fold 0 -o out "$@"
@@ -51,7 +53,7 @@ rounds() {
         only_results out || return 1
     done
     echo "$stopped of $n rounds were stopped before their end"
-    [ "$stopped" -ge $((n / 4)) ]
+    [ "$stopped" -ge $((n / 8)) ]
 }
 
 # until_file FILE PID: waits for it, or for the process to end.
@@ -91,22 +93,23 @@ until_file() {
     folds p.gpk s.h5 "0 train 0-39" "0 valid 40-4979" "0 test 4980-4999"
     config c.yaml epochs=3 nb_hidden_u_main='[400, 400]' nb_hidden_u_aux='[8, 64]'
     reference
-    : >all.err
-    for i in 1 2 3 4 5 6; do
+    # Until two stops have fallen into it.
+    seen=0
+    for i in $(seq 24); do
         rm -rf out
-        : >out.err
         "${dntrain[@]}" -q --fold 0 -o out 2>out.err &
         pid=$!
         until_file out/seed78_fold0.ckpt $pid
         nap $((RANDOM * 150 / 32768))
         kill -TERM $pid 2>/dev/null || true
         wait $pid || true
-        cat out.err >>all.err
+        cat out.err
+        if grep -q "in the validation of epoch" out.err; then seen=$((seen + 1)); fi
         train -q --fold 0 -o out
         same_results ref out
+        [ $seen -lt 2 ] || break
     done
-    cat all.err
-    grep -q "in the validation of epoch" all.err
+    [ $seen -ge 1 ]
 }
 
 @test "CS08: stopped in the test pass" {
@@ -115,8 +118,8 @@ until_file() {
     folds p.gpk s.h5 "0 train 0-39" "0 valid 40-59" "0 test 60-4999"
     config c.yaml epochs=0 nb_hidden_u_main='[900, 900]' nb_hidden_u_aux='[8, 64]'
     reference
-    : >all.err
-    for i in 1 2 3 4 5 6; do
+    seen=0
+    for i in $(seq 24); do
         rm -rf out
         "${dntrain[@]}" -q --fold 0 -o out 2>out.err &
         pid=$!
@@ -125,12 +128,13 @@ until_file() {
         [ $((i % 2)) = 0 ] && s=USR1 || s=TERM
         kill -$s $pid 2>/dev/null || true
         wait $pid || true
-        cat out.err >>all.err
+        cat out.err
+        if grep -q "in the test pass" out.err; then seen=$((seen + 1)); fi
         train -q --fold 0 -o out
         same_results ref out
+        [ $seen -lt 2 ] || break
     done
-    cat all.err
-    grep -q "in the test pass" all.err
+    [ $seen -ge 1 ]
 }
 
 @test "CS08: epoch border: 4 epochs are 2 + 2 and 1 + 1 + 1 + 1, byte for byte" {
@@ -153,7 +157,7 @@ until_file() {
     small epochs=60 patience=60
     reference
     n=0
-    for round in 1 2; do
+    for _ in 1 2; do
         rm -rf out
         : >out.err
         for i in $(seq 12); do
