@@ -59,13 +59,13 @@ static void fat_block(const pass *p, uint64_t block, float *table, uint64_t *wor
     const dn_genome *g = p->g;
     size_t H = g->pad[g->n_aux];
     const uint64_t *words = g->word + block * CPU_TILES * g->n + p->first;
-    for (size_t k = 0; k < CPU_BLOCK / CPU_SET; k++) {
-        uint64_t snp = block * CPU_BLOCK + k * CPU_SET, used[CPU_GROUPS];
+    for (size_t k = 0; k < CPU_BLOCK / CPU_CODES; k++) {
+        uint64_t snp = block * CPU_BLOCK + k * CPU_CODES, used[CPU_GROUPS];
         if (snp >= g->n_snps) break;
         for (uint64_t i = 0; i < p->n; i++) word[i] = cpu_set_word(words + i, g->n, k);
         p->cb->kern->used(word, p->n, used);
-        float x[CPU_SET * 3];
-        for (int i = 0; i < CPU_SET * 3; i++) x[i] = g->x[snp * 3 + (uint64_t)i] * (float)g->scale;
+        float x[CPU_CODES * 3];
+        for (int i = 0; i < CPU_CODES * 3; i++) x[i] = g->x[snp * 3 + (uint64_t)i] * (float)g->scale;
         for (size_t h = 0; h < H; h += CPU_LANES) {
             p->cb->kern->build(g->act[g->n_aux] + snp * H + h, H, x, used, table);
             p->cb->kern->add(table, word, p->n, z + h * p->n, false);
@@ -157,7 +157,7 @@ dn_status cpu_aux_fat_forward(dn_backend *be, dn_genome *g, float *const *w, flo
 /* ---- backward ---- */
 
 #define X8 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2
-static const float dosage[CPU_SET * 3] = {X8, X8, X8}; /* what a code counts when tables are over people */
+static const float dosage[CPU_CODES * 3] = {X8, X8, X8}; /* what a code counts when tables are over people */
 
 /* Sums over people for n_blocks blocks of SNPs, in slices of n_blocks * CPU_BLOCK rows: grad, and missing
  * (true if there are any). A missing call counts 0 in grad, so that of each group of 3 people only 27 values
@@ -187,8 +187,8 @@ static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float 
             }
             if (!nb) memset(by_snp[q], 0, S * sizeof *by_snp[q]);
         }
-        for (uint64_t q = 0; q < SETS && b0 + q * CPU_SET < g->n; q++) {
-            uint64_t set = b0 / CPU_SET + q, n_missing = 0;
+        for (uint64_t q = 0; q < SETS && b0 + q * CPU_CODES < g->n; q++) {
+            uint64_t set = b0 / CPU_CODES + q, n_missing = 0;
             for (uint64_t s = 0; s < S; s++) {
                 uint64_t w = cpu_set_word(by_snp[0] + s, MAX_SNPS, q), m = w & w >> 1 & 0x555555555555u;
                 word[s] = w & ~(m * 3);
@@ -199,13 +199,13 @@ static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float 
             if (n_missing && !any) memset(missing, 0, slices * S * CPU_LANES * sizeof *missing);
             any = any || n_missing;
             for (size_t u = 0; u < slices; u++) {
-                k->build(g->dz + (u * p->n_people + set * CPU_SET) * CPU_LANES, CPU_LANES, dosage, used,
+                k->build(g->dz + (u * p->n_people + set * CPU_CODES) * CPU_LANES, CPU_LANES, dosage, used,
                          table);
                 k->add(table, word, S, grad + u * S * CPU_LANES, set == 0);
                 if (dense) k->add(table, miss, S, missing + u * S * CPU_LANES, false);
             }
             if (n_missing && !dense) {
-                k->add_marked(g->dz + set * CPU_SET * CPU_LANES, p->n_people * CPU_LANES, miss, S, slices,
+                k->add_marked(g->dz + set * CPU_CODES * CPU_LANES, p->n_people * CPU_LANES, miss, S, slices,
                               missing);
             }
         }
@@ -283,7 +283,7 @@ dn_status cpu_backward(dn_backend *be, dn_genome *g, float *const *w, const floa
     if (g->n_aux == 0) return DN_OK;
     pass p = {.cb = (cpu_backend *)be, .g = g, .aux = aux, .fat = fat, .w = w, .dw = dw, .dz = dz};
     size_t H = g->width[g->n_aux], pad = g->pad[g->n_aux], rows = 0;
-    uint64_t sets = (g->n + CPU_SET - 1) / CPU_SET, people = sets * CPU_SET;
+    uint64_t sets = (g->n + CPU_CODES - 1) / CPU_CODES, people = sets * CPU_CODES;
     p.n_people = people;
     DN_TRY(need(&g->dz, &g->dz_n, (people + 1) * pad, "gradients of a batch", err));
     p.total = g->dz + people * pad;

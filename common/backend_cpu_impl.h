@@ -23,12 +23,12 @@ static inline size_t cpu_pad(uint64_t n)
 }
 
 /* ---- kernels, one table per instruction set ---- */
-/* The fat layer works by tables on sets of CPU_SET = 24 two-bit codes, the low 48 bits of a word, in
+/* The fat layer works by tables on sets of CPU_CODES = 24 two-bit codes, the low 48 bits of a word, in
  * CPU_GROUPS = 8 groups of 3: per group a table has a row of CPU_LANES sums for every value of its 6 bits.
  * Groups are CPU_PITCH rows apart, not 64, so that the same value of two groups does not fall into the same
  * cache set. The rows that occur fit into L1 (tables of 4 codes, as prediction has them, do not when all SNPs
  * of a block meet in them). */
-#define CPU_SET    24
+#define CPU_CODES    24
 #define CPU_GROUPS 8
 #define CPU_PITCH  71
 #define CPU_TABLE  (CPU_GROUPS * CPU_PITCH * CPU_LANES) /* floats */
@@ -81,7 +81,7 @@ void cpu_transpose32_ref(const uint64_t in[32], uint64_t out[32]);
 /* Set k (24 codes) of a row of 32-code words that lie `stride` words apart; bits above 48 are anything. */
 static inline uint64_t cpu_set_word(const uint64_t *words, size_t stride, size_t k)
 {
-    size_t bit = k * 2 * CPU_SET, q = bit / 64, r = bit % 64;
+    size_t bit = k * 2 * CPU_CODES, q = bit / 64, r = bit % 64;
     uint64_t w = words[q * stride] >> r;
     return r > 16 ? w | words[(q + 1) * stride] << (64 - r) : w;
 }

@@ -100,7 +100,7 @@ void cpu_mul_t_ref(const float *d, size_t ldd, const float *x, size_t ldx, size_
 void cpu_fat_ref(const uint64_t *word, size_t n, const float *w, size_t stride, const float *x, double *acc)
 {
     for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < CPU_SET; j++) {
+        for (size_t j = 0; j < CPU_CODES; j++) {
             unsigned g = word[i] >> 2 * j & 3;
             for (size_t k = 0; k < CPU_LANES && g < 3; k++)
                 acc[i * CPU_LANES + k] += (double)x[3 * j + g] * w[j * stride + k];

@@ -6,6 +6,7 @@
  * Every SNP has its own allele frequency, classes differ a little, 0.5 % of the calls are missing. Times are
  * the best of the repeats: wall, and CPU time per thread, which other users of the machine disturb less. The
  * floor of a part is its number of operations over what the same kernel does on data that stay in L1. */
+#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,52 @@ static void hot_rates(double *gemm, double *tables)
     }
 }
 
+/* The same products by OpenBLAS (one thread, its own choice of kernels unless OPENBLAS_CORETYPE is set) and
+ * by our kernels, block after block through memory: G multiply-adds per second. */
+void openblas_set_num_threads(int n) __attribute__((weak));
+static void against_blas(void)
+{
+    enum { N_BLOCKS = 128 };
+    const cpu_kernels *k = ((cpu_backend *)be)->kern;
+    size_t pad = cpu_pad(H), rows = N_BLOCKS * CPU_BLOCK;
+    float *x, *y, *wt, *packed, *d;
+    check(be->ops->alloc(be, &x, rows * pad, "x", &err), &err);
+    check(be->ops->alloc(be, &y, rows * pad, "y", &err), &err);
+    check(be->ops->alloc(be, &wt, H * H, "w", &err), &err);
+    check(be->ops->alloc(be, &packed, H * pad, "w", &err), &err);
+    check(be->ops->alloc(be, &d, (H + CPU_ROWS) * pad, "dw", &err), &err);
+    dn_rng_uniform(&rng, -1, 1, x, rows * pad);
+    dn_rng_uniform(&rng, -1, 1, wt, H * H);
+    cpu_pack(wt, 1, H, H, H, pad, k->panel, packed);
+    if (openblas_set_num_threads) openblas_set_num_threads(1);
+    double best[4] = {1e9, 1e9, 1e9, 1e9};
+    int h = (int)H, ld = (int)pad;
+    for (int rep = 0; rep < 3; rep++) {
+        for (int how = 0; how < 4; how++) {
+            double t = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+            for (size_t b = 0; b < N_BLOCKS; b++) {
+                float *xb = x + b * CPU_BLOCK * pad, *yb = y + b * CPU_BLOCK * pad;
+                if (how == 0)
+                    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, CPU_BLOCK, h, h, 1, xb, ld, wt, h, 0,
+                                yb, ld);
+                if (how == 1) k->mul(xb, pad, packed, CPU_BLOCK, H, H, pad, yb, CPU_PLAIN, NULL);
+                if (how == 2)
+                    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, h, h, CPU_BLOCK, 1, yb, ld, xb, ld,
+                                1, d, ld);
+                if (how == 3) k->mul_t(yb, pad, xb, CPU_BLOCK, H, H, pad, d);
+            }
+            t = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t;
+            best[how] = t < best[how] ? t : best[how];
+        }
+    }
+    double macs = (double)(rows * H * H) / 1e9;
+    printf("products, one thread: x w: OpenBLAS %.1f, ours %.1f; d x: OpenBLAS %.1f, ours %.1f G "
+           "multiply-adds/s\n",
+           macs / best[0], macs / best[1], macs / best[2], macs / best[3]);
+    be->ops->release(be, x), be->ops->release(be, y), be->ops->release(be, wt), be->ops->release(be, packed);
+    be->ops->release(be, d);
+}
+
 int main(int argc, char **argv)
 {
     M = (uint64_t)arg(argc, argv, 1, 229986), B = (uint64_t)arg(argc, argv, 2, 138),
@@ -227,7 +274,10 @@ int main(int argc, char **argv)
            adds_b = (double)M * ((double)B / 4) * slices;
     double gf = 1e3 / gemm / per, gt = 1e3 / tables / per;
     double t = time_of("step", step, (macs_f + macs_b) * gf + (adds_f + adds_b) * gt);
-    if (arg(argc, argv, 8, 0) != 0) return 0;
+    if (arg(argc, argv, 8, 0) != 0) {
+        printf("%.0f samples/s\n", (double)B / t);
+        return 0;
+    }
     time_of("  load rows", load, 0);
     time_of("  forward", both_forward, macs_f * gf + adds_f * gt);
     time_of("    auxiliary net, tanh", aux_forward, macs_f * gf);
@@ -237,6 +287,7 @@ int main(int argc, char **argv)
     time_of("    auxiliary net", aux_backward, macs_b * gf);
     time_of("  Adam (auxiliary net)", adam, 0);
     printf("%.0f samples/s\n", (double)B / t);
+    against_blas();
     dn_net_free(net);
     be->ops->genome_free(be, genome);
     be->ops->release(be, w[0]);

@@ -108,7 +108,7 @@ static void check_tanh(const cpu_kernels *k)
 static void check_tables(const cpu_kernels *k, size_t n, bool all)
 {
     size_t stride = 48;
-    float *w = fresh(CPU_SET * stride), *x = fresh(CPU_SET * 3), *table = fresh(CPU_TABLE),
+    float *w = fresh(CPU_CODES * stride), *x = fresh(CPU_CODES * 3), *table = fresh(CPU_TABLE),
           *acc = fresh(n * 16);
     float *start = malloc(n * 16 * sizeof *start);
     double *ref = malloc(n * 16 * sizeof *ref), worst = 0;
@@ -130,7 +130,7 @@ static void check_tables(const cpu_kernels *k, size_t n, bool all)
         for (size_t i = 0; i < n * 16; i++) worst = fmax(worst, fabs(acc[i] - ref[i]));
         CHECK_MSG(worst < 5e-6, "n %zu: %g", n, worst);
     }
-    CHECK(guards_ok(acc, n * 16) && guards_ok(table, CPU_TABLE) && guards_ok(w, CPU_SET * stride));
+    CHECK(guards_ok(acc, n * 16) && guards_ok(table, CPU_TABLE) && guards_ok(w, CPU_CODES * stride));
     drop(w), drop(x), drop(table), drop(acc);
     free(start), free(ref), free(word);
 }
@@ -160,7 +160,7 @@ static void check_finish(const cpu_kernels *k, size_t S, size_t rows, size_t n_p
     memcpy(want, acc, n_pad * S * sizeof *want);
     for (size_t s = 0; s < S; s++) {
         marks[s] = check_rand(&seed) & check_rand(&seed) & 0x555555555555u;
-        for (size_t i = 0; i < CPU_SET; i++) {
+        for (size_t i = 0; i < CPU_CODES; i++) {
             for (size_t j = 0; j < n_pad && (marks[s] >> 2 * i & 1); j++) {
                 want[(j / 16 * S + s) * 16 + j % 16] += rows_of[(j / 16 * 40 + i) * 16 + j % 16];
             }
@@ -183,11 +183,11 @@ static void check_bits(void)
         CHECK(memcmp(a, b, sizeof a) == 0);
     }
     /* Sets of 24 codes of a row of words. */
-    for (size_t k = 0; k < 32 * 32 / CPU_SET; k++) {
+    for (size_t k = 0; k < 32 * 32 / CPU_CODES; k++) {
         uint64_t w = cpu_set_word(in, 1, k);
         bool same = true;
-        for (size_t i = 0; i < CPU_SET; i++) {
-            size_t at = k * CPU_SET + i;
+        for (size_t i = 0; i < CPU_CODES; i++) {
+            size_t at = k * CPU_CODES + i;
             same = same && (w >> 2 * i & 3) == (in[at / 32] >> at % 32 * 2 & 3);
         }
         CHECK(same);
