@@ -49,7 +49,7 @@ static void aux_block(const pass *p, uint64_t block)
     for (size_t l = 0; l < g->n_aux; l++) {
         p->cb->kern->mul(g->act[l] + block * CPU_BLOCK * g->pad[l], g->pad[l], g->packed[l], CPU_BLOCK,
                          g->width[l], g->width[l + 1], g->pad[l + 1],
-                         g->act[l + 1] + block * CPU_BLOCK * g->pad[l + 1], CPU_TANH, NULL);
+                         g->act[l + 1] + block * CPU_BLOCK * g->pad[l + 1], CPU_TANH, NULL, NULL);
     }
 }
 
@@ -159,9 +159,10 @@ dn_status cpu_aux_fat_forward(dn_backend *be, dn_genome *g, float *const *w, flo
 #define X8 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2
 static const float dosage[CPU_CODES * 3] = {X8, X8, X8}; /* what a code counts when tables are over people */
 
-/* Sums over people for n_blocks blocks of SNPs, in slices of n_blocks * CPU_BLOCK rows: grad, and missing
- * (true if there are any). A missing call counts 0 in grad, so that of each group of 3 people only 27 values
- * occur. */
+/* Sums over people for n_blocks blocks of SNPs, in slices of n_blocks * CPU_BLOCK rows. A missing call counts
+ * 0 in the tables, so that of each group of 3 people only 27 values occur. What it takes out of the sum that
+ * goes with the mean is put into grad, mean times dz, where missing calls are few, and else into `missing`
+ * (true: some are there). */
 static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float *table, float *grad,
                         float *missing)
 {
@@ -195,9 +196,9 @@ static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float 
                 miss[s] = m;
                 n_missing += m != 0;
             }
-            bool dense = n_missing > S / 2; /* then code 1 of the same tables counts dz of the missing */
-            if (n_missing && !any) memset(missing, 0, slices * S * CPU_LANES * sizeof *missing);
-            any = any || n_missing;
+            bool dense = n_missing > S / 2; /* then code 1 of the same tables counts their dz */
+            if (dense && !any) memset(missing, 0, slices * S * CPU_LANES * sizeof *missing);
+            any = any || dense;
             for (size_t u = 0; u < slices; u++) {
                 k->build(g->dz + (u * p->n_people + set * CPU_CODES) * CPU_LANES, CPU_LANES, dosage, used,
                          table);
@@ -205,8 +206,8 @@ static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float 
                 if (dense) k->add(table, miss, S, missing + u * S * CPU_LANES, false);
             }
             if (n_missing && !dense) {
-                k->add_marked(g->dz + set * CPU_CODES * CPU_LANES, p->n_people * CPU_LANES, miss, S, slices,
-                              missing);
+                k->add_marked(g->dz + set * CPU_CODES * CPU_LANES, p->n_people * CPU_LANES, miss,
+                              g->mean + block * CPU_BLOCK, S, slices, grad);
             }
         }
     }
@@ -225,12 +226,18 @@ static void backward_block(const pass *p, uint64_t block, const float *grad, con
     k->finish(grad, missing, S, isd, g->mean + snp, p->total, g->act[g->n_aux] + snp * g->pad[g->n_aux],
               CPU_BLOCK, g->pad[g->n_aux], d);
     for (size_t l = g->n_aux; l-- > 0 && p->aux;) {
-        const float *act = g->act[l] + snp * g->pad[l];
+        /* Memory is read ahead: the next layer's activations while this one's are used, then the next
+         * block's. */
+        const float *act = g->act[l] + snp * g->pad[l],
+                    *next = l ? g->act[l - 1] + snp * g->pad[l - 1] : NULL;
+        size_t n_next = l ? CPU_BLOCK * g->pad[l - 1] : CPU_BLOCK * g->pad[g->n_aux];
+        if (l == 0) next = g->act[g->n_aux] + (snp + CPU_BLOCK) * g->pad[g->n_aux];
         dw_end -= cpu_dw_floats(g, l);
-        k->mul_t(d, g->pad[l + 1], act, CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], dw_end);
+        k->mul_t(d, g->pad[l + 1], act, CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], dw_end, next,
+                 n_next);
         if (l == 0) break;
         k->mul(d, g->pad[l + 1], g->packed_t[l], CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], below,
-               CPU_DTANH, act);
+               CPU_DTANH, act, act + CPU_BLOCK * g->pad[l]);
         float *t = d;
         d = below, below = t;
     }

@@ -28,7 +28,7 @@ static inline size_t cpu_pad(uint64_t n)
  * Groups are CPU_PITCH rows apart, not 64, so that the same value of two groups does not fall into the same
  * cache set. The rows that occur fit into L1 (tables of 4 codes, as prediction has them, do not when all SNPs
  * of a block meet in them). */
-#define CPU_CODES    24
+#define CPU_CODES  24
 #define CPU_GROUPS 8
 #define CPU_PITCH  71
 #define CPU_TABLE  (CPU_GROUPS * CPU_PITCH * CPU_LANES) /* floats */
@@ -40,11 +40,12 @@ typedef struct {
      * % CPU_ROWS == 0. f: CPU_TANH: tanh; CPU_DTANH: times (1 - act^2), act shaped as y. y's padding: left
      * alone or set to 0. */
     void (*mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K, size_t n, size_t n_pad,
-                float *y, cpu_epilogue f, const float *act);
+                float *y, cpu_epilogue f, const float *act, const float *next);
     /* dw (n_out x n) += d^T x: d: S x n_out of row stride ldd; x: S x n; rows of x and dw n_pad apart. n_out
-     * is rounded up to CPU_ROWS: dw has as many rows, and 5 floats past the end of d may be read. */
+     * is rounded up to CPU_ROWS: dw has as many rows, and 5 floats past the end of d may be read. next: as
+     * for mul, or NULL. */
     void (*mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out, size_t n, size_t n_pad,
-                  float *dw);
+                  float *dw, const float *next, size_t next_floats);
     /* The values that each group of n words takes, as bits. */
     void (*used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS]);
     /* Table of 24 codes: code j of dosage d counts x[3j + d] times the 16 floats at w + j * stride; missing:
@@ -57,10 +58,10 @@ typedef struct {
      * grad, missing: in slices of 16 (see backend_cpu_aux.c) of `rows` rows, missing NULL: zeros. */
     void (*finish)(const float *grad, const float *missing, size_t rows, const float *isd, const float *mean,
                    const float *total, const float *act, size_t S, size_t n_pad, float *d);
-    /* acc (slices of S x 16) gets, for SNP s and every even bit 2i set in marks[s], row i of each slice u:
-     * rows + u * row_stride + 16i. */
-    void (*add_marked)(const float *rows, size_t row_stride, const uint64_t *marks, size_t S, size_t slices,
-                       float *acc);
+    /* acc (slices of S x 16) gets, for SNP s and every even bit 2i set in marks[s], factor[s] times row i of
+     * each slice u: rows + u * row_stride + 16i. */
+    void (*add_marked)(const float *rows, size_t row_stride, const uint64_t *marks, const float *factor,
+                       size_t S, size_t slices, float *acc);
 } cpu_kernels;
 const cpu_kernels *cpu_kernels_of(dn_isa isa);
 

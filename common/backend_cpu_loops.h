@@ -38,7 +38,7 @@ typedef float KERN_NAME(hvec) __attribute__((vector_size(KERN_VEC / 2), may_alia
 
 /* y (CPU_ROWS rows) = x b; b: K rows of ldb floats. */
 INLINE void KERN_NAME(mul_tile)(int nv, int half, const float *x, size_t ldx, const float *b, size_t ldb,
-                                size_t K, float *y, size_t ldy)
+                                size_t K, float *y, size_t ldy, const char *ahead, size_t pace)
 {
     VEC a[CPU_ROWS][KERN_NV];
     HVEC h[CPU_ROWS];
@@ -47,7 +47,8 @@ INLINE void KERN_NAME(mul_tile)(int nv, int half, const float *x, size_t ldx, co
         h[r] = (HVEC){0};
         UNROLL for (int j = 0; j < nv; j++) a[r][j] = (VEC){0};
     }
-    for (size_t k = 0; k < K; k++, b += ldb) {
+    for (size_t k = 0; k < K; k++, b += ldb, ahead += pace) {
+        __builtin_prefetch(ahead, 0);
         VEC bv[KERN_NV];
         HVEC bh = {0};
         UNROLL for (int j = 0; j < nv; j++) bv[j] = *(const VEC *)(b + j * VL);
@@ -67,8 +68,8 @@ INLINE void KERN_NAME(mul_tile)(int nv, int half, const float *x, size_t ldx, co
 }
 
 /* dw (CPU_ROWS rows) += d^T x. */
-INLINE void KERN_NAME(mul_t_tile)(int nv, int half, bool cold, const float *d, size_t ldd, const float *x,
-                                  size_t ldx, size_t S, float *dw, size_t ldw)
+INLINE void KERN_NAME(mul_t_tile)(int nv, int half, const float *d, size_t ldd, const float *x, size_t ldx,
+                                  size_t S, float *dw, size_t ldw, const char *ahead, size_t pace)
 {
     VEC a[CPU_ROWS][KERN_NV];
     HVEC h[CPU_ROWS];
@@ -78,10 +79,8 @@ INLINE void KERN_NAME(mul_t_tile)(int nv, int half, bool cold, const float *d, s
         UNROLL for (int j = 0; j < nv; j++) a[r][j] = *(const VEC *)(dw + (size_t)r * ldw + j * VL);
         if (half) h[r] = *(const HVEC *)(dw + (size_t)r * ldw + nv * VL);
     }
-    for (size_t s = 0; s < S; s++, d += ldd, x += ldx) {
-        if (cold) {
-            for (int j = 0; j < (nv + half) * VL; j += 16) __builtin_prefetch(x + 24 * ldx + j, 0);
-        }
+    for (size_t s = 0; s < S; s++, d += ldd, x += ldx, ahead += pace) {
+        __builtin_prefetch(ahead, 0);
         VEC xv[KERN_NV];
         HVEC xh = {0};
         UNROLL for (int j = 0; j < nv; j++) xv[j] = *(const VEC *)(x + j * VL);
@@ -126,21 +125,22 @@ INLINE void KERN_NAME(mul_t_tile)(int nv, int half, bool cold, const float *d, s
 #define EPILOGUE 24 /* rows at a time: late enough for their stores to be done */
 KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K,
                                        size_t n_cols, size_t n_pad, float *y, cpu_epilogue f,
-                                       const float *act)
+                                       const float *act, const float *next)
 {
     for (size_t n = 0; n < n_cols; n += KERN_NV * VL) {
         PANEL(n);
         size_t ldb = n_pad - n < KERN_NV * VL ? n_pad - n : KERN_NV * VL, width = (nv + half) * VL;
         for (size_t s = 0; s < S; s += CPU_ROWS) {
             float *ys = y + s * n_pad + n;
-            if (n == 0) { /* what the tile after the next one reads and writes, on its way while this one is
-                             computed */
-                const char *xp = (const char *)(x + (s + 2 * CPU_ROWS) * ldx),
-                           *yp = (const char *)(y + (s + 2 * CPU_ROWS) * n_pad);
-                for (size_t i = 0; i < CPU_ROWS * ldx * 4; i += 64) __builtin_prefetch(xp + i, 0);
-                for (size_t i = 0; i < CPU_ROWS * n_pad * 4; i += 64) __builtin_prefetch(yp + i, 1);
-            }
-#define TILE(v, h) KERN_NAME(mul_tile)(v, h, x + s * ldx, ldx, b + n * K, ldb, K, ys, n_pad)
+            /* What the tile after the next reads and writes, on its way from memory while this one is
+             * computed: one line at a time, not to fill the queue of misses. */
+            const char *ahead = n == 0 ? (const char *)(y + (s + 2 * CPU_ROWS) * n_pad)
+                                       : (const char *)(x + (s + 2 * CPU_ROWS) * ldx);
+            size_t pace = (n == 0 ? n_pad : ldx) * CPU_ROWS * sizeof(float) / K + 1;
+            if (next)
+                ahead = (const char *)(next + s * n_pad),
+                pace = n == 0 ? n_pad * CPU_ROWS * sizeof(float) / K + 1 : 0;
+#define TILE(v, h) KERN_NAME(mul_tile)(v, h, x + s * ldx, ldx, b + n * K, ldb, K, ys, n_pad, ahead, pace)
             SWITCH_NV(nv)
 #undef TILE
             if (s % EPILOGUE != EPILOGUE - CPU_ROWS && s + CPU_ROWS < S) continue;
@@ -161,14 +161,23 @@ KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *
 }
 
 KERN_TARGET static void KERN_NAME(mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out,
-                                         size_t n_cols, size_t n_pad, float *dw)
+                                         size_t n_cols, size_t n_pad, float *dw, const float *next,
+                                         size_t next_floats)
 {
+    const char *ahead = (const char *)(next ? next : x);
+    size_t pace =
+        next ? next_floats * 4 /
+                       (S * ((n_out + CPU_ROWS - 1) / CPU_ROWS) * ((n_cols - 1) / (KERN_NV * VL) + 1)) +
+                   1
+             : 0;
     for (size_t n = 0; n < n_cols; n += KERN_NV * VL) {
         PANEL(n);
         for (size_t o = 0; o < n_out; o += CPU_ROWS) {
-#define TILE(v, h) KERN_NAME(mul_t_tile)(v, h, o == 0, d + o, ldd, x + n, n_pad, S, dw + o * n_pad + n, n_pad)
+#define TILE(v, h)                                                                                           \
+    KERN_NAME(mul_t_tile)(v, h, d + o, ldd, x + n, n_pad, S, dw + o * n_pad + n, n_pad, ahead, pace)
             SWITCH_NV(nv)
 #undef TILE
+            ahead += pace * S;
         }
     }
 }
@@ -264,15 +273,16 @@ KERN_TARGET static void KERN_NAME(finish)(const float *grad, const float *missin
 }
 
 KERN_TARGET static void KERN_NAME(add_marked)(const float *rows, size_t row_stride, const uint64_t *marks,
-                                              size_t S, size_t slices, float *acc)
+                                              const float *factor, size_t S, size_t slices, float *acc)
 {
     for (size_t s = 0; s < S; s++) {
+        float f = factor[s];
         for (uint64_t m = marks[s]; m; m &= m - 1) {
             const float *row = rows + (size_t)__builtin_ctzll(m) / 2 * CPU_LANES;
             for (size_t u = 0; u < slices; u++) {
                 const VEC *r = (const VEC *)(row + u * row_stride);
                 VEC *out = (VEC *)(acc + (u * S + s) * CPU_LANES);
-                for (size_t k = 0; k < NV_ROW; k++) out[k] += r[k];
+                for (size_t k = 0; k < NV_ROW; k++) out[k] += r[k] * f;
             }
         }
     }

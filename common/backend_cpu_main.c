@@ -43,7 +43,7 @@ static void product_rows(void *ctx, size_t item, size_t worker)
     size_t full = (rows + CPU_ROWS - 1) / CPU_ROWS * CPU_ROWS;
     memcpy(x, q->x + from * q->K, rows * q->K * sizeof *x);
     memset(x + rows * q->K, 0, (full - rows) * q->K * sizeof *x);
-    q->kern->mul(x, q->K, q->b, full, q->K, q->n, q->n_pad, y, CPU_PLAIN, NULL);
+    q->kern->mul(x, q->K, q->b, full, q->K, q->n, q->n_pad, y, CPU_PLAIN, NULL, NULL);
     for (uint64_t r = 0; r < rows; r++) {
         float *out = q->y + (from + r) * q->n;
         for (size_t k = 0; k < q->n; k++) out[k] = y[r * q->n_pad + k] + (q->bias ? q->bias[k] : 0.0f);
@@ -106,7 +106,7 @@ static dn_status dense_backward(dn_backend *be, const float *x, const float *w, 
     pad_rows(x, B, n_in, pi, xp);
     pad_rows(dy, B, n_out, po, dp);
     memset(wp, 0, rows * pi * sizeof *wp);
-    cb->kern->mul_t(dp, po, xp, B, n_out, n_in, pi, wp);
+    cb->kern->mul_t(dp, po, xp, B, n_out, n_in, pi, wp, NULL, 0);
     for (uint64_t o = 0; o < n_out; o++) memcpy(dw + o * n_in, wp + o * pi, n_in * sizeof *dw);
     bias_backward(be, dy, B, n_out, db, err);
     return product(cb, dy, B, n_out, w, n_in, 1, n_in, NULL, dx, err);

@@ -130,7 +130,8 @@ static void hot_rates(double *gemm, double *tables)
     for (int i = 0; i < 64; i++) word[i] = next(&s) & 0x0303030303030303u;
     for (int rep = 0; rep < 8; rep++) {
         double t = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-        for (int i = 0; i < 20000; i++) cb->kern->mul(x, 128, b, 6, 100, panel, panel, y, CPU_PLAIN, NULL);
+        for (int i = 0; i < 20000; i++)
+            cb->kern->mul(x, 128, b, 6, 100, panel, panel, y, CPU_PLAIN, NULL, NULL);
         t = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t;
         double rate = 20000.0 * 6 * 100 * (double)panel / t;
         *gemm = rate > *gemm ? rate : *gemm;
@@ -170,11 +171,11 @@ static void against_blas(void)
                 if (how == 0)
                     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, CPU_BLOCK, h, h, 1, xb, ld, wt, h, 0,
                                 yb, ld);
-                if (how == 1) k->mul(xb, pad, packed, CPU_BLOCK, H, H, pad, yb, CPU_PLAIN, NULL);
+                if (how == 1) k->mul(xb, pad, packed, CPU_BLOCK, H, H, pad, yb, CPU_PLAIN, NULL, NULL);
                 if (how == 2)
                     cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, h, h, CPU_BLOCK, 1, yb, ld, xb, ld,
                                 1, d, ld);
-                if (how == 3) k->mul_t(yb, pad, xb, CPU_BLOCK, H, H, pad, d);
+                if (how == 3) k->mul_t(yb, pad, xb, CPU_BLOCK, H, H, pad, d, NULL, 0);
             }
             t = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t;
             best[how] = t < best[how] ? t : best[how];

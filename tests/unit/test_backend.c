@@ -41,7 +41,8 @@ static void check_mul(const cpu_kernels *k, size_t S, size_t K, size_t n)
     cpu_mul_ref(x, ldx, b, S, K, n, ref);
     for (int f = CPU_PLAIN; f <= CPU_DTANH; f++) {
         double worst = 0;
-        k->mul(x, ldx, packed, S, K, n, n_pad, y, (cpu_epilogue)f, f == CPU_DTANH ? act : NULL);
+        k->mul(x, ldx, packed, S, K, n, n_pad, y, (cpu_epilogue)f, f == CPU_DTANH ? act : NULL,
+               f == CPU_DTANH ? act : NULL);
         for (size_t s = 0; s < S; s++) {
             for (size_t j = 0; j < n; j++) {
                 double a = act[s * n_pad + j], want = ref[s * n + j];
@@ -65,7 +66,7 @@ static void check_mul_t(const cpu_kernels *k, size_t S, size_t n_out, size_t n)
     double *ref = malloc(n_out * n * sizeof *ref), worst = 0;
     memcpy(before, dw, rows * n_pad * sizeof *dw);
     cpu_mul_t_ref(d, ldd, x, n_pad, S, n_out, n, ref);
-    k->mul_t(d, ldd, x, S, n_out, n, n_pad, dw);
+    k->mul_t(d, ldd, x, S, n_out, n, n_pad, dw, NULL, 0);
     for (size_t o = 0; o < n_out; o++) {
         for (size_t j = 0; j < n; j++)
             worst = fmax(worst, fabs(dw[o * n_pad + j] - before[o * n_pad + j] - ref[o * n + j]));
@@ -86,7 +87,7 @@ static void check_tanh(const cpu_kernels *k)
     for (int i = 0; i < 16; i++) b[i] = 1;
     for (int i = 0; i < N; i++)
         x[i] = i < 12 ? special[i] : uniform() * (i % 3 == 0 ? 20.0f : i % 3 == 1 ? 2.0f : 0.02f);
-    k->mul(x, 1, b, N, 1, 16, 16, y, CPU_TANH, NULL);
+    k->mul(x, 1, b, N, 1, 16, 16, y, CPU_TANH, NULL, NULL);
     double worst = 0, worst_abs = 0;
     for (int i = 0; i < N; i++) {
         float t = y[i * 16 + 7];
@@ -162,11 +163,11 @@ static void check_finish(const cpu_kernels *k, size_t S, size_t rows, size_t n_p
         marks[s] = check_rand(&seed) & check_rand(&seed) & 0x555555555555u;
         for (size_t i = 0; i < CPU_CODES; i++) {
             for (size_t j = 0; j < n_pad && (marks[s] >> 2 * i & 1); j++) {
-                want[(j / 16 * S + s) * 16 + j % 16] += rows_of[(j / 16 * 40 + i) * 16 + j % 16];
+                want[(j / 16 * S + s) * 16 + j % 16] += rows_of[(j / 16 * 40 + i) * 16 + j % 16] * mean[s];
             }
         }
     }
-    k->add_marked(rows_of, 40 * 16, marks, S, n_pad / 16, acc);
+    k->add_marked(rows_of, 40 * 16, marks, mean, S, n_pad / 16, acc);
     CHECK(memcmp(acc, want, n_pad * S * sizeof *want) == 0 && guards_ok(acc, n_pad * S));
     drop(grad), drop(missing), drop(isd), drop(mean), drop(total), drop(act), drop(d), drop(rows_of),
         drop(acc);
