@@ -41,6 +41,7 @@ typedef struct {
     uint64_t col, n_cols, n_tiles;
     uint64_t *word; /* T x n_people */
     fat_used *used; /* T x n_sub x 8 */
+    bool *flat;     /* n_norms x CHUNK_TILES: a SNP of the tile contributes nothing */
     float *x;       /* n_norms x DN_FAT_CHUNK x 3: standardised and scaled dosages 0, 1, 2 */
     float *total;   /* n_out_tiles x n_people x 16: sums over chunks */
     float *scratch; /* per worker: sums (sub_people x 16), table, weights and factors */
@@ -81,7 +82,7 @@ uint64_t dn_fat_scratch(const dn_fat_problem *p, uint64_t n_people, size_t n_thr
     uint64_t sub = sub_people_of(n_people, tiles, n_threads);
     uint64_t n_sub = sub ? (n_people + sub - 1) / sub : 0;
     return tiles * n_people * FAT_LANES * sizeof(float) + CHUNK_TILES * n_people * sizeof(uint64_t) +
-           CHUNK_TILES * n_sub * FAT_GROUPS * sizeof(fat_used) +
+           CHUNK_TILES * n_sub * FAT_GROUPS * sizeof(fat_used) + p->n_members * CHUNK_TILES +
            p->n_members * DN_FAT_CHUNK * 3 * sizeof(float) +
            n_threads * scratch_floats_of(sub) * sizeof(float);
 }
@@ -156,7 +157,10 @@ static void gather(job *j, uint64_t first_tile, uint64_t sub)
         memset(seen, 0, sizeof seen);
         for (uint64_t i = from; i < to; i++) {
             uint64_t w = word[t * j->n_people + i];
-            for (int g = 0; g < FAT_GROUPS; g++) seen[g][w >> 8 * g & 255] = 1;
+            seen[0][w & 255] = 1, seen[1][w >> 8 & 255] = 1, seen[2][w >> 16 & 255] = 1,
+                        seen[3][w >> 24 & 255] = 1;
+            seen[4][w >> 32 & 255] = 1, seen[5][w >> 40 & 255] = 1, seen[6][w >> 48 & 255] = 1,
+                              seen[7][w >> 56] = 1;
         }
         fat_used *used = j->used + ((first_tile + t) * j->n_sub + sub) * FAT_GROUPS;
         for (int g = 0; g < FAT_GROUPS; g++) {
@@ -173,9 +177,12 @@ static void standardise(job *j, size_t norm)
 {
     const dn_fat_member *m = &j->p->members[j->norm_member[norm]];
     float *x = j->x + norm * DN_FAT_CHUNK * 3;
+    bool *any = j->flat + norm * CHUNK_TILES;
+    memset(any, 0, CHUNK_TILES * sizeof *any);
     for (uint64_t c = 0; c < j->n_cols; c++, x += 3) {
         uint64_t at = place_of(j->p, j->col + c);
         bool flat = dn_snp_is_flat(m->mean[at], m->sd[at]);
+        any[c / FAT_COLS] |= flat;
         for (int g = 0; g < 3; g++) x[g] = flat ? 0 : (float)((g - m->mean[at]) / m->sd[at] * j->p->scale);
     }
 }
@@ -194,55 +201,73 @@ static void prepare_item(void *ctx, size_t item, size_t worker)
 
 /* ---- Second pass: one tile of outputs for one sub-block of people ---- */
 
-/* Describes the columns of a tile for the kernel. Outputs of one member are used where they are; a tile that
- * spans members or has fewer outputs or columns is put together in `stage` (32 x 16 weights, then 32 x 3 x 16
- * factors). */
-static void columns(const job *j, uint64_t out_tile, uint64_t tile, float *stage, fat_columns *cols)
+static const float *weight_at(const job *j, const segment *seg, uint64_t col)
 {
-    const dn_fat_problem *p = j->p;
-    uint64_t first = tile * FAT_COLS, n = j->n_cols - first < FAT_COLS ? j->n_cols - first : FAT_COLS;
-    size_t s0 = j->seg_first[out_tile], s1 = j->seg_first[out_tile + 1];
-    bool whole = n == FAT_COLS && j->seg[s0].n == FAT_LANES;
+    const dn_fat_member *m = &j->p->members[seg->member];
+    return m->weight + place_of(j->p, j->col + col) * m->units + seg->unit;
+}
+
+static const float *factors_at(const job *j, const segment *seg, uint64_t col)
+{
+    return j->x + (j->norm[seg->member] * DN_FAT_CHUNK + col) * 3;
+}
+
+/* Whatever the weight, infinite too. */
+static bool is_nothing(const float *x)
+{
+    return x[0] == 0 && x[1] == 0 && x[2] == 0;
+}
+
+/* A tile that spans members, or has fewer outputs or columns than others, is put together in `stage` (32 x 16
+ * weights, then 32 x 3 x 16 factors); n columns from `first`. */
+static void stage_columns(const job *j, uint64_t out_tile, uint64_t first, uint64_t n, float *stage,
+                          fat_columns *cols)
+{
     float *xs = stage + FAT_COLS * FAT_LANES;
-    if (!whole) memset(stage, 0, FAT_COLS * 4 * FAT_LANES * sizeof *stage);
-    cols->x = xs;
-    cols->x_lanes = FAT_LANES;
-    for (size_t s = s0; s < s1; s++) {
+    memset(stage, 0, FAT_COLS * 4 * FAT_LANES * sizeof *stage);
+    for (size_t s = j->seg_first[out_tile]; s < j->seg_first[out_tile + 1]; s++) {
         const segment *seg = &j->seg[s];
-        const dn_fat_member *m = &p->members[seg->member];
-        const float *x = j->x + (j->norm[seg->member] * DN_FAT_CHUNK + first) * 3;
         for (uint64_t c = 0; c < n; c++) {
-            const float *w = m->weight + place_of(p, j->col + first + c) * m->units + seg->unit;
-            bool none = x[c * 3] == 0 && x[c * 3 + 1] == 0 &&
-                        x[c * 3 + 2] == 0; /* whatever the weight, infinite too */
-            if (whole) {
-                cols->w[c] = none ? no_weight : w;
-                continue;
-            }
-            if (none) continue;
-            memcpy(stage + c * FAT_LANES + seg->lane, w, seg->n * sizeof *w);
+            const float *x = factors_at(j, seg, first + c);
+            if (is_nothing(x)) continue;
+            memcpy(stage + c * FAT_LANES + seg->lane, weight_at(j, seg, first + c), seg->n * sizeof *stage);
             for (size_t d = 0; d < 3; d++) {
                 float *out = xs + (c * 3 + d) * FAT_LANES + seg->lane;
-                for (size_t i = 0; i < seg->n; i++) out[i] = x[c * 3 + d];
+                for (size_t i = 0; i < seg->n; i++) out[i] = x[d];
             }
         }
-        if (whole) cols->x = x, cols->x_lanes = 1;
     }
-    if (!whole) {
-        for (size_t c = 0; c < FAT_COLS; c++) cols->w[c] = stage + c * FAT_LANES;
+    for (size_t c = 0; c < FAT_COLS; c++) cols->w[c] = stage + c * FAT_LANES;
+    cols->x = xs;
+    cols->x_lanes = FAT_LANES;
+}
+
+/* Describes the columns of a tile for the kernel; most are used where they are. */
+static void columns(const job *j, uint64_t out_tile, uint64_t tile, float *stage, fat_columns *cols)
+{
+    uint64_t first = tile * FAT_COLS, n = j->n_cols - first < FAT_COLS ? j->n_cols - first : FAT_COLS;
+    const segment *seg = &j->seg[j->seg_first[out_tile]];
+    if (n < FAT_COLS || seg->n < FAT_LANES) {
+        stage_columns(j, out_tile, first, n, stage, cols);
+        return;
+    }
+    cols->x = factors_at(j, seg, first);
+    cols->x_lanes = 1;
+    for (size_t c = 0; c < FAT_COLS; c++) cols->w[c] = weight_at(j, seg, first + c);
+    if (!j->flat[j->norm[seg->member] * CHUNK_TILES + tile]) return;
+    for (size_t c = 0; c < FAT_COLS; c++) {
+        if (is_nothing(cols->x + c * 3)) cols->w[c] = no_weight;
     }
 }
 
-/* The next tile's weights are far apart (one row of a matrix per column): asked for while people are being
- * added. */
-static void prefetch_weights(const job *j, uint64_t out_tile, uint64_t tile)
+/* Columns [first, last) of the chunk: their weights are far apart (one row of a matrix per column), and asked
+ * for while people are being added. */
+static void prefetch_weights(const job *j, uint64_t out_tile, uint64_t first, uint64_t last)
 {
-    uint64_t first = tile * FAT_COLS, n = j->n_cols - first < FAT_COLS ? j->n_cols - first : FAT_COLS;
     for (size_t s = j->seg_first[out_tile]; s < j->seg_first[out_tile + 1]; s++) {
         const segment *seg = &j->seg[s];
-        const dn_fat_member *m = &j->p->members[seg->member];
-        for (uint64_t c = 0; c < n; c++) {
-            const float *w = m->weight + place_of(j->p, j->col + first + c) * m->units + seg->unit;
+        for (uint64_t c = first; c < last && c < j->n_cols; c++) {
+            const float *w = weight_at(j, seg, c);
             __builtin_prefetch(w, 0, 2);
             __builtin_prefetch(w + seg->n - 1, 0, 2);
         }
@@ -252,21 +277,23 @@ static void prefetch_weights(const job *j, uint64_t out_tile, uint64_t tile)
 static void forward_item(void *ctx, size_t item, size_t worker)
 {
     job *j = ctx;
-    uint64_t out_tile = item / j->n_sub, sub = item % j->n_sub;
-    uint64_t from = sub * j->sub_people,
-             to = from + j->sub_people < j->n_people ? from + j->sub_people : j->n_people;
+    uint64_t out_tile = item / j->n_sub, sub = item % j->n_sub, from = sub * j->sub_people;
+    uint64_t n = j->n_people - from < j->sub_people ? j->n_people - from : j->sub_people;
     float *acc = j->scratch + worker * j->scratch_floats, *table = acc + j->sub_people * FAT_LANES,
           *stage = table + FAT_TABLE;
-    memset(acc, 0, (to - from) * FAT_LANES * sizeof *acc);
+    const uint64_t quarter = FAT_COLS / 4;
     for (uint64_t t = 0; t < j->n_tiles; t++) {
+        const uint64_t *word = j->word + t * j->n_people + from;
         fat_columns cols;
         columns(j, out_tile, t, stage, &cols);
         j->kernels.build(&cols, j->used + (t * j->n_sub + sub) * FAT_GROUPS, table);
-        if (t + 1 < j->n_tiles) prefetch_weights(j, out_tile, t + 1);
-        j->kernels.add(table, j->word + t * j->n_people + from, to - from, acc);
+        for (uint64_t q = 0; q < 4; q++) { /* a few lines at a time: a core has about 20 misses in flight */
+            uint64_t next = (t + 1) * FAT_COLS + q * quarter, i = n * q / 4;
+            prefetch_weights(j, out_tile, next, next + quarter);
+            j->kernels.add(table, word + i, n * (q + 1) / 4 - i, acc + i * FAT_LANES);
+        }
     }
-    float *total = j->total + (out_tile * j->n_people + from) * FAT_LANES;
-    for (uint64_t i = 0; i < (to - from) * FAT_LANES; i++) total[i] += acc[i];
+    j->kernels.drain(acc, n, j->total + (out_tile * j->n_people + from) * FAT_LANES);
 }
 
 /* Sums by tile of outputs -> z, a block of people. */
@@ -309,10 +336,12 @@ dn_status dn_fat_forward_isa(const dn_fat_problem *p, const uint8_t *rows, uint6
     DN_TRY(find_norms(&j, err));
     DN_TRY(dn_alloc_aligned(&j.word, CHUNK_TILES * n_people, sizeof *j.word, "fat layer", err));
     DN_TRY(dn_alloc_aligned(&j.used, CHUNK_TILES * j.n_sub * FAT_GROUPS, sizeof *j.used, "fat layer", err));
+    DN_TRY(dn_alloc(&j.flat, j.n_norms * CHUNK_TILES, sizeof *j.flat, "fat layer", err));
     DN_TRY(dn_alloc_aligned(&j.x, j.n_norms * DN_FAT_CHUNK * 3, sizeof *j.x, "fat layer", err));
     DN_TRY(
         dn_alloc_aligned(&j.total, j.n_out_tiles * n_people * FAT_LANES, sizeof *j.total, "fat layer", err));
     DN_TRY(dn_alloc_aligned(&j.scratch, n_threads * j.scratch_floats, sizeof *j.scratch, "fat layer", err));
+    memset(j.scratch, 0, n_threads * j.scratch_floats * sizeof *j.scratch);
     memset(j.total, 0, j.n_out_tiles * n_people * FAT_LANES * sizeof *j.total);
     for (j.col = 0; j.col < p->n_cols; j.col += DN_FAT_CHUNK) {
         j.n_cols = p->n_cols - j.col < DN_FAT_CHUNK ? p->n_cols - j.col : DN_FAT_CHUNK;
@@ -329,6 +358,7 @@ done:
     free(j.norm_member);
     free(j.word);
     free(j.used);
+    free(j.flat);
     free(j.x);
     free(j.total);
     free(j.scratch);

@@ -37,7 +37,7 @@ typedef struct {
  * chunks' sums are added in order. DN_ENOMEM. Uses dn_fat_scratch() bytes beyond its arguments. */
 DN_MUST_USE dn_status dn_fat_forward(const dn_fat_problem *p, const uint8_t *rows, uint64_t row_bytes,
                                      uint64_t n_people, float *z, dn_pool *pool, dn_err *err);
-#define DN_FAT_CHUNK 2048
+#define DN_FAT_CHUNK 4096
 /* The same with an instruction set named by the caller, for tests; not above dn_isa_get(). */
 DN_MUST_USE dn_status dn_fat_forward_isa(const dn_fat_problem *p, const uint8_t *rows, uint64_t row_bytes,
                                          uint64_t n_people, float *z, dn_pool *pool, dn_isa isa, dn_err *err);

@@ -25,9 +25,9 @@ fat_kernels fat_kernels_for(dn_isa isa)
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("bmi2")) isa = DN_ISA_PORTABLE; /* same bits, only slower */
-    if (isa == DN_ISA_AVX512) return (fat_kernels){avx512_build, avx512_add};
-    if (isa == DN_ISA_AVX2) return (fat_kernels){avx2_build, avx2_add};
+    if (isa == DN_ISA_AVX512) return (fat_kernels){avx512_build, avx512_add, avx512_drain};
+    if (isa == DN_ISA_AVX2) return (fat_kernels){avx2_build, avx2_add, avx2_drain};
 #endif
     (void)isa;
-    return (fat_kernels){portable_build, portable_add};
+    return (fat_kernels){portable_build, portable_add, portable_drain};
 }

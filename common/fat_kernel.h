@@ -35,9 +35,12 @@ typedef struct {
 typedef void fat_build_fn(const fat_columns *cols, const fat_used *used, float *table);
 /* acc[i] (16 floats) += the table rows of word[i], group by group, for n people. */
 typedef void fat_add_fn(const float *table, const uint64_t *word, size_t n, float *acc);
+/* total += acc, then acc = 0, for n people. */
+typedef void fat_drain_fn(float *acc, size_t n, float *total);
 typedef struct {
     fat_build_fn *build;
     fat_add_fn *add;
+    fat_drain_fn *drain;
 } fat_kernels;
 fat_kernels fat_kernels_for(dn_isa isa);
 

@@ -26,7 +26,13 @@ FAT_TARGET static void FAT_NAME(build)(const fat_columns *cols, const fat_used *
                     }
                     e[i][3] = (VEC){0};
                 }
-                for (size_t v = 0; v < 16; v++) half[h][v * FAT_NV + k] = e[0][v & 3] + e[1][v >> 2];
+                VEC *out = half[h] + k;
+                for (size_t v = 0; v < 4; v++, out += 4 * FAT_NV) {
+                    out[0] = e[0][0] + e[1][v];
+                    out[FAT_NV] = e[0][1] + e[1][v];
+                    out[2 * FAT_NV] = e[0][2] + e[1][v];
+                    out[3 * FAT_NV] = e[0][3] + e[1][v];
+                }
             }
         }
         VEC *tg = (VEC *)(table + g * FAT_PITCH * FAT_LANES);
@@ -68,6 +74,16 @@ FAT_TARGET static void FAT_NAME(add)(const float *table, const uint64_t *word, s
         z[0] = a0;
         if (FAT_NV > 1) z[1 % FAT_NV] = a1;
         if (FAT_NV > 2) z[2 % FAT_NV] = a2, z[3 % FAT_NV] = a3;
+    }
+}
+
+/* total += acc; acc = 0, for n people */
+FAT_TARGET static void FAT_NAME(drain)(float *acc, size_t n, float *total)
+{
+    VEC *a = (VEC *)acc, *t = (VEC *)total;
+    for (size_t i = 0; i < n * FAT_NV; i++) {
+        t[i] += a[i];
+        a[i] = (VEC){0};
     }
 }
 

@@ -101,8 +101,7 @@ static void say_match(const dn_matched *c, const dn_model *model)
     }
 }
 
-static void say_result(const dn_predict_stats *st, const dn_model *model, const dn_matched *c,
-                       const dn_pool *pool)
+static void say_result(const dn_predict_stats *st, const dn_model *model, const dn_matched *c)
 {
     uint64_t units = 0;
     for (size_t m = 0; m < model->n_members; m++) units += model->members[m].layer[0].n_out;
@@ -114,11 +113,11 @@ static void say_result(const dn_predict_stats *st, const dn_model *model, const 
                 (ull)st->low_call, (ull)st->n_people);
     }
     double fat = (double)st->n_people * (double)c->n_cols * (double)units;
-    if (st->seconds > 0 && st->fat_seconds > 0) {
-        dn_info(
-            "%llu people predicted: %.0f people/s; fat layer %.1f G multiply-add equivalents/s per thread",
-            (ull)st->n_people, (double)st->n_people / st->seconds,
-            fat / st->fat_seconds / 1e9 / (double)dn_pool_threads(pool));
+    if (st->seconds > 0 && st->fat_cpu > 0) {
+        dn_info("%llu people predicted: %.0f people/s, %.0f per CPU second; fat layer %.1f G multiply-add "
+                "equivalents per CPU second",
+                (ull)st->n_people, (double)st->n_people / st->seconds, (double)st->n_people / st->cpu,
+                fat / st->fat_cpu / 1e9);
     }
 }
 
@@ -171,7 +170,7 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
     status = dn_predict_run(&job, &plan, &st, err);
     dn_progress_end();
     if (status != DN_OK) goto done;
-    say_result(&st, model, cohort, pool);
+    say_result(&st, model, cohort);
 done:
     dn_matched_close(cohort);
     dn_model_free(model);

@@ -24,11 +24,12 @@ typedef struct {
 } dn_predict_job;
 
 typedef struct {
-    uint64_t n_people;  /* predicted */
-    uint64_t no_call;   /* of them without any call */
-    uint64_t low_call;  /* with calls for less than half of the SNPs that matched */
-    double seconds;     /* in all blocks */
-    double fat_seconds; /* in the fat layer */
+    uint64_t n_people; /* predicted */
+    uint64_t no_call;  /* of them without any call */
+    uint64_t low_call; /* with calls for less than half of the SNPs that matched */
+    double seconds;    /* in all blocks */
+    double fat_cpu;    /* CPU time of all threads in the fat layer */
+    double cpu;        /* and in all blocks */
 } dn_predict_stats;
 
 typedef struct {

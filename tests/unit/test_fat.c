@@ -107,7 +107,7 @@ static void check_problem(const char *name, problem q)
     dn_fat_forward_ref(&q.p, q.rows, q.row_bytes, q.n_people, ref);
     float *z = run(&q, 1, DN_ISA_PORTABLE, UINT64_MAX / 2);
     /* The error of a float sum grows with the root of its length; contributions are up to 3 in size. */
-    double bound = 2e-6 * sqrt((double)q.p.n_cols + 4);
+    double bound = 4e-6 * sqrt((double)q.p.n_cols + 4);
     for (uint64_t i = 0; i < n; i++) {
         double d = fabs(z[i] - ref[i]);
         if (!(d <= worst)) worst = d;
@@ -136,8 +136,8 @@ int main(void)
                           odd[] = {5, 1, 16, 17, 3, 33, 2}, sixteen[] = {16, 32};
     char name[128];
     /* Every length around the borders of a byte, a tile and a chunk. */
-    static const uint64_t lengths[] = {1,  2,  3,   4,   5,   7,    31,   32,   33,  63,
-                                       64, 65, 255, 256, 257, 2047, 2048, 2049, 4100};
+    static const uint64_t lengths[] = {1,  2,  3,   4,   5,   7,    31,   32,   33,   63,
+                                       64, 65, 255, 256, 257, 2048, 4095, 4096, 4097, 8200};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         snprintf(name, sizeof name, "%d columns", (int)lengths[i]);
         check_problem(name, make(i, 5, lengths[i], 7, odd, 100, i % 2, i % 3));
