@@ -231,7 +231,7 @@ dn_run() {
 
 dn_requeue() {
     local state
-    trap '' TERM USR1 # the requeue itself ends this shell; first the copies are removed
+    trap '' TERM INT HUP USR1 # the requeue itself ends this shell; first the copies are removed
     dn_clean
     dn_id=$SLURM_JOB_ID
     [ -z "${SLURM_ARRAY_JOB_ID-}" ] || dn_id=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}
@@ -251,5 +251,42 @@ dn_requeue() {
 }
 
 trap 'dn_on_signal USR1' USR1
-trap 'dn_on_signal TERM' TERM
+trap 'dn_on_signal TERM' TERM INT HUP
 trap 'dn_clean' EXIT
+
+# ---- measuring ----
+
+# dn_measure_start TABLE; dn_measure STEP PROGRAM ARGUMENT...; dn_measure_end: a line a step, from the program's own last
+# line; the table gets its name when all is measured.
+dn_measure_start() {
+    dn_table=$1
+    printf 'step\twall_s\tcpu_s\tpeak_mib\n' >"$dn_table.tmp.$$" || dn_die -6 "cannot write $dn_table"
+}
+dn_measure() {
+    local step=$1 rc said
+    shift
+    dn_find "$1"
+    shift
+    said=$(mktemp) || exit 6
+    dn_copies+=("$said")
+    dn_run "${dn_cmd[@]}" "$@" >&2 2>"$said"
+    rc=$?
+    cat "$said" >&2
+    if [ $rc -ne 0 ]; then
+        rm -f "$dn_table.tmp.$$"
+        dn_die "-$rc" "$step failed"
+    fi
+    sed -n 's/^.*: \([0-9.]*\) s wall, \([0-9.]*\) s CPU, \([0-9.]*\) MiB peak memory$/'"$step"'\t\1\t\2\t\3/p' "$said" | tail -1 >>"$dn_table.tmp.$$"
+    rm -f "$said"
+}
+dn_measure_end() {
+    mv "$dn_table.tmp.$$" "$dn_table" || dn_die -6 "cannot write $dn_table"
+    cat "$dn_table"
+}
+
+# The configuration of the published models, for measurements without one.
+dn_published_config() {
+    printf '%s\n' 'batch_size: 138' 'epochs: 1000' 'input_dropout: 0.0' 'dropout_main: 0.5' 'lr_aux: 0.001' 'lr_main: 0.001' \
+        'learning_rate_annealing: 0.999' 'nb_hidden_u_aux: [100, 100]' 'nb_hidden_u_main: [100]' 'patience: 100' \
+        'uniform_init_limit: 0.02' 'seed: 78'
+}

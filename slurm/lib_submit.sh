@@ -100,13 +100,17 @@ dn_after() { after=(--dependency="$1:$2" --kill-on-invalid-dep=yes); }
 
 # Runs one step, or up to JOBS tasks of an array at once; DN_LOCAL is the file where failures are noted.
 dn_local() {
-    local arg tasks='' script='' log='' name
+    local arg tasks='' script='' log='' name part
     for arg in "$@"; do
         case $arg in
-        --dependency=afterok:*failed*)
-            dn_say "not run, since a step before it failed: $(basename "${*: -1}")"
-            echo failed
-            return 0
+        --dependency=*)
+            for part in ${arg//,/ }; do
+                if [[ ${part#--dependency=} == afterok:*failed* ]]; then
+                    dn_say "not run, since a step before it failed: $(basename "${*: -1}")"
+                    echo failed
+                    return 0
+                fi
+            done
             ;;
         --array=0-*) tasks=${arg#--array=0-} tasks=${tasks%%%*} ;;
         --output=*) log=${arg#--output=} ;;
@@ -118,7 +122,7 @@ dn_local() {
     echo "run: $name${tasks:+ (tasks 0-$tasks, ${JOBS:-1} at once)}" >&3
     export log script
     # shellcheck disable=SC2016 # the inner shell expands it
-    seq 0 "${tasks:-0}" | env -u SLURM_JOB_ID xargs -P "${JOBS:-1}" -I{} bash -c '
+    seq 0 "${tasks:-0}" | xargs -P "${JOBS:-1}" -I{} bash -c '
         [ "$2" = one ] || export TASK_OFFSET=$(($1 + ${TASK_OFFSET:-0}))
         bash "$script" 3>&- >>"${log//%a/$TASK_OFFSET}" 2>&1 || { rc=$?; echo "$script ${TASK_OFFSET-} exit $rc: see ${log//%a/${TASK_OFFSET-}}" | tee -a "$DN_LOCAL" >&2; exit 1; }
     ' local {} "${tasks:+array}${tasks:-one}" && echo 1 || echo failed
