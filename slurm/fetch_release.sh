@@ -89,16 +89,13 @@ for line in "${list[@]}"; do
             say "$name from $from$([ ! -s "$file.part" ] || echo ", continued at $(stat -c %s "$file.part") bytes")"
             rc=0
             curl --fail --location --retry 5 --retry-delay 1 --continue-at - --silent --show-error --output "$file.part" "$from" || rc=$?
-            # 33, or 416 by the server: the part is whole already, or the server cannot continue.
             case $rc in
             0) ;;
-            22 | 33 | 36)
-                check "$file.part" "$name" "$md5" 2>/dev/null && [ "$md5" != - -o -n "${RELEASE_CHECKSUMS-}" ] || {
-                    [ $try = 1 ] && [ -s "$file.part" ] || die 3 "cannot fetch $from (curl: $rc)"
-                    say "$name cannot be continued: from the start"
-                    rm -f "$file.part"
-                    continue
-                }
+            22 | 33 | 36) # refused: there is no such file, or this server cannot continue one
+                if [ $try = 2 ] || [ ! -s "$file.part" ]; then die 3 "cannot fetch $from (curl: $rc)"; fi
+                say "$name cannot be continued: from the start"
+                rm -f "$file.part"
+                continue
                 ;;
             *) die 3 "$from: the download stopped (curl: $rc); run this again to continue it" ;;
             esac
