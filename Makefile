@@ -66,7 +66,7 @@ all_obj    := $(common_obj) $(work_obj) $(main_obj) $(unit_src:%.c=$(out)/%.o) $
               $(fuzz_src:%.c=$(out)/%.o) $(fuzz_main:%.c=$(out)/%.o)
 
 .DEFAULT_GOAL := all
-.PHONY: all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-tsan fuzz bench lint format clean
+.PHONY: check-slurm all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-tsan fuzz bench lint format clean
 .DELETE_ON_ERROR:
 .SECONDARY: $(all_obj)
 
@@ -156,6 +156,10 @@ check-ubsan: deps  ## the tests under UndefinedBehaviorSanitizer
 check-tsan: deps  ## the unit tests and threaded runs under ThreadSanitizer
 	@$(MAKE) --no-print-directory VARIANT=tsan build-tests
 	@tests/run.sh --variant tsan
+
+check-slurm: deps  ## the cluster scripts on a real SLURM that the tests start (root)
+	@$(MAKE) --no-print-directory all tools
+	@tests/run.sh tests/slurm/*.bats
 
 fuzz: deps  ## libFuzzer on every reader, FUZZ_SECONDS=60 each (needs clang); FUZZ=plink for one
 	@command -v clang >/dev/null || { echo "make: 'make fuzz' needs clang: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }

@@ -205,8 +205,8 @@ dn_on_signal() {
     fi
 }
 
-# What became of this job, by SLURM: a time limit and scancel both send TERM.
-dn_job_state() { scontrol -o show job "$dn_id" 2>/dev/null | sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p' | head -1; }
+# A time limit, scancel, a requeue and a node that goes down all send TERM; by its reason SLURM tells the first apart.
+dn_timed_out() { scontrol -o show job "$dn_id" 2>/dev/null | grep -qE ' (JobState=TIMEOUT|Reason=TimeLimit) '; }
 
 # dn_run COMMAND...: the job's work; returns its exit code. A program that stopped after saving says 75, and then this job
 # asks to be queued again, as ARRAY_TASK: but not when it was cancelled (a cancelled job stays so), and not without end.
@@ -230,17 +230,13 @@ dn_run() {
 }
 
 dn_requeue() {
-    local state
     trap '' TERM INT HUP USR1 # the requeue itself ends this shell; first the copies are removed
     dn_clean
     dn_id=$SLURM_JOB_ID
     [ -z "${SLURM_ARRAY_JOB_ID-}" ] || dn_id=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}
-    if [ "$dn_signal" = TERM ]; then
-        state=$(dn_job_state)
-        if [ "$state" != TIMEOUT ]; then
-            dn_say "state saved; ended from outside (${state:-no longer known}), so not queued again by itself: submit it again to continue"
-            return
-        fi
+    if [ "$dn_signal" = TERM ] && ! dn_timed_out; then
+        dn_say "state saved; ended from outside: a task that was cancelled continues when it is submitted again, one that SLURM queues again by itself"
+        return
     fi
     if [ "${SLURM_RESTART_COUNT:-0}" -ge "${MAX_REQUEUE:-100}" ]; then
         dn_say "state saved, but this is start $((SLURM_RESTART_COUNT + 1)) and MAX_REQUEUE=${MAX_REQUEUE:-100}: ask for a longer --time, then submit it again"

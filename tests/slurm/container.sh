@@ -10,13 +10,13 @@ dir=${1:-$(mktemp -d)}
 def=$root/slurm/container.def
 trap 'umount "$dir/root/proc" 2>/dev/null || true; rm -rf "$dir/root"' EXIT
 section() { awk -v s="%$1" '/^%/ {on = $1 == s; next} on' "$def"; }
-mirror=$(awk '$1 == "deb" {for (i = 2; i <= NF; i++) if ($i ~ /^https?:/) {print $i; exit}}' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null)
-[ -n "$mirror" ] || mirror=$(awk '$1 == "URIs:" {print $2; exit}' /etc/apt/sources.list.d/*.sources 2>/dev/null)
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null | grep -oE 'https?://[^ ]+/debian/?( |$)' | head -1) || true
+mkdir -p "$dir"
 debootstrap --variant=minbase --include=ca-certificates bookworm "$dir/root" "${mirror:-http://deb.debian.org/debian}" >"$dir/debootstrap.log" 2>&1 || { tail "$dir/debootstrap.log"; exit 1; }
 # What the build host needs to reach its mirrors is no part of the recipe.
 cp /etc/resolv.conf "$dir/root/etc/" 2>/dev/null || true
-cp -r /etc/apt/apt.conf.d/. "$dir/root/etc/apt/apt.conf.d/"
-for v in /etc/apt/auth.conf.d /usr/local/share/ca-certificates; do [ ! -d $v ] || { mkdir -p "$dir/root$v" && cp -r $v/. "$dir/root$v/"; }; done
+cp /etc/hosts "$dir/root/etc/" 2>/dev/null || true
+apt-config dump Acquire >"$dir/root/etc/apt/apt.conf.d/00host"
 cp /etc/ssl/certs/ca-certificates.crt "$dir/root/etc/ssl/certs/" 2>/dev/null || true
 mount -t proc proc "$dir/root/proc"
 mkdir -p "$dir/root/opt/dnpipe"
