@@ -217,10 +217,9 @@ KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const fl
     }
 }
 
-/* Row of word's field g in group g: the field times the bytes of a row, by one shift and one mask. */
+/* Row of word's field g in group g: the field times the floats of a row, by one shift and one mask. */
 #define ROW(g)                                                                                               \
-    ((const VEC *)((const char *)(table + (g)*CPU_PITCH * CPU_LANES) +                                       \
-                   (((g) ? w >> (6 * (g) + 58) % 64 : w << 6) & 0xfc0)))
+    ((const VEC *)(table + (g)*CPU_PITCH * CPU_LANES + (((g) ? w >> (6 * (g) + 60) % 64 : w << 4) & 0x3f0)))
 #define ADD(g)                                                                                               \
     do {                                                                                                     \
         const VEC *r = ROW(g);                                                                               \

@@ -215,10 +215,9 @@ static dn_status softmax_loss(dn_backend *be, const float *z, const int64_t *lab
     for (uint64_t b = 0; b < B; b++) {
         const float *row = z + b * C;
         uint64_t y = (uint64_t)label[b], best = 0;
-        double sum = 0;
         for (uint64_t c = 1; c < C; c++) best = row[c] > row[best] ? c : best;
-        double max = row[best];
-        for (uint64_t c = 0; c < C; c++) sum += p[c] = exp(row[c] - max);
+        double max = row[best], sum = p[0] = exp(row[0] - max);
+        for (uint64_t c = 1; c < C; c++) sum += p[c] = exp(row[c] - max);
         *loss += log(sum) - (row[y] - max);
         *correct += best == y;
         for (uint64_t c = 0; c < C; c++) {

@@ -156,9 +156,10 @@ static double plain_loss(const problem *p, const dn_net_param *param, size_t n_p
             loss += (h[b] - p->target[b]) * (h[b] - p->target[b]);
             continue;
         }
-        double max = -1e300, sum = 0;
+        double max = -1e300, sum;
         for (uint64_t k = 0; k < n_in; k++) max = fmax(max, h[b * n_in + k]);
-        for (uint64_t k = 0; k < n_in; k++) sum += exp(h[b * n_in + k] - max);
+        sum = exp(h[b * n_in] - max);
+        for (uint64_t k = 1; k < n_in; k++) sum += exp(h[b * n_in + k] - max);
         loss += log(sum) + max - h[b * n_in + (uint64_t)p->label[b]];
     }
     free(x), free(kept), free(a), free(h);
