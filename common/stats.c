@@ -27,7 +27,10 @@ typedef struct {
     uint64_t acc2[3][WORDS], acc4[3][2][WORDS], acc8[3][4][WORDS];
 } tile_acc;
 
-static void widen2(tile_acc *a)
+/* Everything below is compiled twice, for plain CPUs and for AVX2. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void widen2(tile_acc *a)
 {
     const uint64_t m = 0x3333333333333333u;
     for (int k = 0; k < 3; k++) {
@@ -39,7 +42,7 @@ static void widen2(tile_acc *a)
     memset(a->acc2, 0, sizeof a->acc2);
 }
 
-static void widen4(tile_acc *a)
+INLINE void widen4(tile_acc *a)
 {
     const uint64_t m = 0x0f0f0f0f0f0f0f0fu;
     for (int k = 0; k < 3; k++) {
@@ -54,7 +57,7 @@ static void widen4(tile_acc *a)
 }
 
 /* n people's bytes added; counts points at [tile's first SNP][class], stride 3C per SNP. */
-static void flush8(tile_acc *a, uint32_t n, uint32_t *counts, size_t stride, size_t n_snps)
+INLINE void flush8(tile_acc *a, uint32_t n, uint32_t *counts, size_t stride, size_t n_snps)
 {
     for (int s = 0; s < 4; s++) {
         const uint8_t *c1 = (const uint8_t *)a->acc8[0][s], *c2 = (const uint8_t *)a->acc8[1][s];
@@ -69,7 +72,7 @@ static void flush8(tile_acc *a, uint32_t n, uint32_t *counts, size_t stride, siz
     memset(a->acc8, 0, sizeof a->acc8);
 }
 
-static void add_row(tile_acc *a, const uint8_t *p)
+INLINE void add_row(tile_acc *a, const uint8_t *p)
 {
     const uint64_t m = 0x5555555555555555u;
     for (int w = 0; w < WORDS; w++) {
@@ -89,11 +92,9 @@ typedef struct {
     const uint64_t *order, *first; /* rows by class: order[first[c] .. first[c + 1]) */
 } job;
 
-/* One tile of SNPs for all people. Little-endian words, as everywhere in the library. */
-static void count_tile(void *ctx, size_t item, size_t worker)
+/* One tile of SNPs for all people. Lanes never leave their byte, so the order of bytes in a word does not matter. */
+INLINE void count_tile(const job *q, size_t item)
 {
-    (void)worker;
-    const job *q = ctx;
     uint64_t snp = (uint64_t)item * TILE_SNPS, left = q->n_snps - snp;
     size_t n_snps = left < TILE_SNPS ? left : TILE_SNPS, bytes = (n_snps + 3) / 4;
     tile_acc a;
@@ -116,6 +117,19 @@ static void count_tile(void *ctx, size_t item, size_t worker)
         if (n8) flush8(&a, n8, out, 3 * q->n_classes, n_snps);
     }
 }
+static void count_plain(void *ctx, size_t item, size_t worker)
+{
+    (void)worker;
+    count_tile(ctx, item);
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void count_avx2(void *ctx, size_t item, size_t worker)
+{
+    (void)worker;
+    count_tile(ctx, item);
+}
+#endif
+
 _Static_assert(N4 % N2 == 0 && N8 % N4 == 0, "a lane is empty when the next wider one is emptied");
 
 dn_status dn_counts_add(uint32_t *counts, uint64_t n_snps, uint64_t n_classes, const uint8_t *const *rows,
@@ -135,7 +149,11 @@ dn_status dn_counts_add(uint32_t *counts, uint64_t n_snps, uint64_t n_classes, c
     for (uint64_t c = 2; c < n_classes + 2; c++) first[c] += first[c - 1];
     for (uint64_t i = 0; i < n_rows; i++) order[first[label[i] + 1]++] = i;
     job q = {counts, n_snps, n_classes, rows, order, first};
-    dn_pool_run(pool, (size_t)((n_snps + TILE_SNPS - 1) / TILE_SNPS), count_tile, &q);
+    void (*count)(void *, size_t, size_t) = count_plain;
+#if defined(__x86_64__)
+    if (dn_isa_get() >= DN_ISA_AVX2) count = count_avx2;
+#endif
+    dn_pool_run(pool, (size_t)((n_snps + TILE_SNPS - 1) / TILE_SNPS), count, &q);
     status = DN_OK;
 done:
     free(order);

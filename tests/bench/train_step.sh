@@ -18,6 +18,8 @@ for batch in 512 2048; do
     echo "== batch $batch =="
     "$tools/netbench" "$snps" "$batch" "$threads" 2 24 100 0 1
 done
+echo "== UK Biobank's shape, 169,829 SNPs x 292,048 people: one step measured, an epoch's 2,117 steps reckoned from it =="
+"$tools/netbench" 169829 138 "$threads" 2 24 100 0 1 | awk '/^step/ { printf "step %.0f ms, epoch %.0f s (CPU time per thread: %.0f s)\n", $2, $2 * 2.117, $5 * 2.117 }'
 if "$python" -c 'import torch' 2>/dev/null; then
     read -r wall cpu <<<"$("$python" "$here/torch_step.py" "$snps" 138 "$threads" 3)"
     read -r our_wall our_cpu <<<"$(sed -n 's/^step *\([0-9.]*\) ms wall *\([0-9.]*\) ms cpu.*/\1 \2/p' <<<"$ours")"
