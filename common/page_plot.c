@@ -71,6 +71,20 @@ done:
     return status;
 }
 
+/* The first `room` characters of a name, never half of one (bytes of UTF-8 that go on have the bits 10). */
+static void shorten(char *to, size_t size, const char *name, size_t room)
+{
+    size_t n = 0, chars = 0, len = strlen(name);
+    while (n < len && n + 8 < size) {
+        size_t next = n + 1;
+        while (next < len && ((unsigned char)name[next] & 0xc0) == 0x80 && next < n + 4) next++;
+        if (++chars > room) break;
+        n = next;
+    }
+    memcpy(to, name, n);
+    strcpy(to + n, n < len ? "\u2026" : "");
+}
+
 static dn_status y_axis(dn_out *out, const frame *f, const char *label, dn_err *err)
 {
     dn_status status;
@@ -221,20 +235,6 @@ done:
     return status;
 }
 
-/* The first `room` characters of a name, never half of one (bytes of UTF-8 that go on have the bits 10). */
-static void shorten(char *to, size_t size, const char *name, size_t room)
-{
-    size_t n = 0, chars = 0, len = strlen(name);
-    while (n < len && n + 8 < size) {
-        size_t next = n + 1;
-        while (next < len && ((unsigned char)name[next] & 0xc0) == 0x80 && next < n + 4) next++;
-        if (++chars > room) break;
-        n = next;
-    }
-    memcpy(to, name, n);
-    strcpy(to + n, n < len ? "\u2026" : "");
-}
-
 dn_status dn_page_bars(dn_out *out, const char *title, const dn_strs *names, const uint64_t *count,
                        const uint64_t *of, dn_err *err)
 {
@@ -310,10 +310,10 @@ dn_status dn_page_heat(dn_out *out, const char *title, const char *row_label, co
     DN_TRY(text(out, 14, top + cell * (double)n / 2, 12, "middle", turn, row_label, err));
     for (uint64_t r = 0; r < n; r++) {
         uint64_t total = 0;
-        char name[32];
+        char name[64];
         double y = top + cell * (double)r;
         for (uint64_t c = 0; c < n; c++) total += count[r * n + c];
-        snprintf(name, sizeof name, "%.12s", dn_strs_get(names, r));
+        shorten(name, sizeof name, dn_strs_get(names, r), 12);
         if (size > 0) {
             DN_TRY(text(out, left - 6, y + cell / 2 + 4, size, "end", "", name, err));
             double x = left + cell * ((double)r + 0.5) + 4;

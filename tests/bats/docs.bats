@@ -128,6 +128,13 @@ programs() {
     done
 }
 
+@test "the configuration that dntrain's manual shows is one" {
+    check block "$top/docs/dntrain.md" "batch_size: 138" >config.yaml
+    [ "$(wc -l <config.yaml)" -eq 12 ]
+    run "$BIN/dntrain" --data "$BATS_FILE_TMPDIR/fixture/panel.gpk" --split "$BATS_FILE_TMPDIR/fixture/split.h5" --config config.yaml --fold 0 --epochs 0 -o out
+    expect_exit 0
+}
+
 # The guide's folder: hapmap3.*, kgp1/, kgp1_panel.fam, classes.txt.
 guide_folder() {
     need_shared
