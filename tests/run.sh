@@ -47,13 +47,19 @@ if [ ${#files[@]} -eq 0 ]; then
 fi
 if [ $unit_only = 0 ]; then
     if [ ${#files[@]} -eq 0 ]; then files=("$here"/bats/*.bats); fi
+    # Files run side by side, one per CPU: each has folders of its own. Their output comes in the order of their names.
+    logs=$(mktemp -d)
+    trap 'rm -rf "$logs"' EXIT
+    export logs
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    printf '%s\0' "${files[@]}" | xargs -0 -P "${JOBS:-$(nproc)}" -I{} bash -c \
+        'l=$logs/$(basename "$1"); bats --tap "$1" >"$l" 2>&1; echo $? >"$l.rc"; echo "  done: $(basename "$1")" >&2' _ {}
     for f in "${files[@]}"; do
-        [ -e "$f" ] || continue
-        log=$(bats --tap "$f" 2>&1)
-        rc=$?
+        log=$(cat "$logs/$(basename "$f")")
+        rc=$(cat "$logs/$(basename "$f").rc" 2>/dev/null || echo 1)
         p=$(grep -c '^ok ' <<<"$log") f2=$(grep -c '^not ok ' <<<"$log") s=$(grep -c '^ok .*# skip' <<<"$log")
         # A file that does not even load prints no "not ok".
-        if [ $rc -ne 0 ] && [ "$f2" -eq 0 ]; then f2=1; fi
+        if [ "$rc" -ne 0 ] && [ "$f2" -eq 0 ]; then f2=1; fi
         if [ "$f2" -gt 0 ]; then echo "$log"; fi
         echo "$(basename "$f"): $((p - s)) passed, $f2 failed, $s skipped"
         passed=$((passed + p - s)) failed=$((failed + f2)) skipped=$((skipped + s))

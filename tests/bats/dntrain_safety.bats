@@ -239,13 +239,14 @@ fill='
 
 @test "CS03: the disk fills up while saving, and has room again: the run goes on, with a warning, to the same end" {
     unshare -rm true 2>/dev/null || skip "no user namespaces here"
-    small epochs=800 patience=800
+    small epochs=1600 patience=1600
     train -q --fold 0 -o ref
     export cmd="${dntrain[*]} --fold 0 -o disk/out"
-    run on_small_disk 600k "$fill
-        sleep 0.4
+    # Room for the log of so many epochs in two checkpoints, a third on its way, the log and the package.
+    run on_small_disk 3000k "$fill
+        for i in {1..500}; do grep -q 'the run goes on' err.txt && break; sleep 0.01; done
         rm disk/filler?
-        wait \$pid || exit 90
+        wait \$pid || { cat err.txt; exit 90; }
         cmp disk/out/seed78_fold0.h5 ref/seed78_fold0.h5 && cmp disk/out/seed78_fold0.log.tsv ref/seed78_fold0.log.tsv"
     expect_exit 0
     grep -q "warning.*the run goes on" err.txt
