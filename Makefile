@@ -31,6 +31,11 @@ ifeq ($(VARIANT),ubsan)
   cflags += -O1 -fsanitize=undefined -fno-sanitize-recover=undefined
   ldflags += -fsanitize=undefined
 endif
+# Both at once, for CI: what either finds fails the tests.
+ifeq ($(VARIANT),san)
+  cflags += -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+  ldflags += -fsanitize=address,undefined
+endif
 ifeq ($(VARIANT),tsan)
   cflags += -O1 -fsanitize=thread
   ldflags += -fsanitize=thread
@@ -66,7 +71,7 @@ all_obj    := $(common_obj) $(work_obj) $(main_obj) $(unit_src:%.c=$(out)/%.o) $
               $(fuzz_src:%.c=$(out)/%.o) $(fuzz_main:%.c=$(out)/%.o)
 
 .DEFAULT_GOAL := all
-.PHONY: check-slurm all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-tsan fuzz bench lint format clean
+.PHONY: check-slurm all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-san check-tsan fuzz bench lint format clean
 .DELETE_ON_ERROR:
 .SECONDARY: $(all_obj)
 
@@ -153,6 +158,9 @@ check-asan: deps  ## the tests under AddressSanitizer
 check-ubsan: deps  ## the tests under UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory VARIANT=ubsan build-tests
 	@tests/run.sh --variant ubsan
+check-san: deps  ## the tests under both of these at once
+	@$(MAKE) --no-print-directory VARIANT=san build-tests
+	@tests/run.sh --variant san
 check-tsan: deps  ## the unit tests and threaded runs under ThreadSanitizer
 	@$(MAKE) --no-print-directory VARIANT=tsan build-tests
 	@tests/run.sh --variant tsan
