@@ -71,6 +71,7 @@ static dn_status check_gpk(dn_matched *m, const dn_model *model, dn_err *err)
             m->path, info->model_snps ? "was matched to another model" : "is not matched to a model",
             (ull)snps, (ull)hash, (ull)model->n_snps, (ull)model->snps_hash);
     }
+    if (dn_snps_have_alleles(&model->snps) && !dn_snps_have_alleles(&info->snps)) m->without_alleles = true;
     m->n_cols = info->n_snps;
     m->place = info->model_snps ? info->place : NULL;
     m->scale = dn_gpk_scale(info);

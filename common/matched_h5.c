@@ -133,11 +133,13 @@ done:
 /* ---- does it belong to the model? ---- */
 
 /* Upstream's names carry the counted allele, as PLINK's --recode A writes them: rs2986742_C. */
-static dn_status check_name(const dn_matched *m, const dn_model *model, uint64_t j, dn_err *err)
+static dn_status check_name(const dn_matched *m, const dn_model *model, uint64_t j, uint64_t *n_counted,
+                            dn_err *err)
 {
     const char *name = dn_strs_get(&m->snps.id, j), *want = dn_strs_get(&model->snps.id, j);
     size_t n = strlen(want);
     if (strcmp(name, want) == 0) return DN_OK;
+    ++*n_counted;
     if (strncmp(name, want, n) != 0 || name[n] != '_' || !name[n + 1]) {
         return dn_fail(err, DN_EMISMATCH,
                        "%s, column %llu: SNP %s, but the model's is %s: it was matched to another model: run "
@@ -167,7 +169,8 @@ static dn_status check_snps(dn_matched *m, const dn_model *model, dn_err *err)
             "%s has %llu SNPs, the model %llu: it was matched to another model: run snpmatch with this model",
             m->path, (ull)ours->id.n, (ull)model->n_snps);
     }
-    for (uint64_t j = 0; j < model->n_snps; j++) DN_TRY(check_name(m, model, j, err));
+    uint64_t counted = 0; /* names that tell the counted allele */
+    for (uint64_t j = 0; j < model->n_snps; j++) DN_TRY(check_name(m, model, j, &counted, err));
     bool both = dn_snps_have_alleles(ours) && dn_snps_have_alleles(theirs);
     for (uint64_t j = 0; both && j < model->n_snps; j++) {
         const char *a1 = dn_strs_get(&ours->a1, j), *a2 = dn_strs_get(&ours->a2, j);
@@ -189,6 +192,7 @@ static dn_status check_snps(dn_matched *m, const dn_model *model, dn_err *err)
                            m->path, (ull)hash, (ull)model->snps_hash));
         }
     }
+    if (dn_snps_have_alleles(theirs) && !both && counted < model->n_snps) m->without_alleles = true;
     status = DN_OK;
 done:
     return status;

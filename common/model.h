@@ -60,6 +60,7 @@ typedef struct {
                                  24 classes */
     bool number_classes; /* call classes without names class0, class1, ... instead of failing (DN_EUSAGE) */
     size_t threads;      /* for computing a release's fat weights */
+    uint64_t memory;     /* bound for those, in bytes: DN_ENOMEM before they are made; 0: none */
 } dn_model_opts;
 
 /* path: a release directory (DN_MODELS/, DN_SNPS/), a folder of packages (seed{S}_fold{F}.h5), or one

@@ -421,9 +421,24 @@ done:
     return status;
 }
 
+static dn_status check_memory(const dn_model *m, const char *path, uint64_t units, uint64_t memory,
+                              dn_err *err)
+{
+    uint64_t need;
+    if (memory == 0) return DN_OK;
+    if (dn_mul(m->n_members, m->n_snps, &need) && dn_mul(need, units * sizeof(float), &need) &&
+        need <= memory)
+        return DN_OK;
+    return dn_fail(err, DN_ENOMEM,
+                   "--memory %llu MiB is too little for %s: the fat weights of %zu models of %llu SNPs x "
+                   "%llu units take %llu MiB",
+                   (unsigned long long)(memory >> 20), path, m->n_members, (unsigned long long)m->n_snps,
+                   (unsigned long long)units, (unsigned long long)(need >> 20) + 1);
+}
+
 /* All members of one fold: they share its embedding, which is let go of afterwards. */
 static dn_status load_fold(dn_model *m, const char *path, const struct cell *cells, size_t first, size_t n,
-                           dn_pool *pool, dn_err *err)
+                           uint64_t memory, dn_pool *pool, dn_err *err)
 {
     dn_status status;
     double *emb = NULL, *norm = NULL;
@@ -447,6 +462,7 @@ static dn_status load_fold(dn_model *m, const char *path, const struct cell *cel
         mem->seed = cells[i].repeat;
         mem->norm = (size_t)cells[i].fold - 1;
         DN_TRY(read_member(mem, &aux, &n_aux, file, n_features, err));
+        DN_TRY(check_memory(m, path, mem->layer[0].n_out, memory, err));
         DN_TRY(dn_alloc_aligned(&mem->fat, (size_t)(m->n_snps * mem->layer[0].n_out), sizeof(float),
                                 "fat weights", err));
         DN_TRY(dn_auxnet_fat(emb, norm, m->n_snps, n_features, n_aux, aux, mem->fat, pool, err));
@@ -506,7 +522,7 @@ dn_status dn_release_load(dn_model *m, const char *path, const dn_model_opts *op
     m->n_members = n;
     for (size_t f = 0, per = n / (size_t)n_folds; f < n_folds; f++) {
         DN_TRY(read_norm(path, f + 1, m->n_snps, &m->norms[f].mean, &m->norms[f].sd, err));
-        DN_TRY(load_fold(m, path, cells, f * per, per, pool, err));
+        DN_TRY(load_fold(m, path, cells, f * per, per, opts->memory, pool, err));
     }
     const dn_member *one = &m->members[0];
     m->n_out = one->layer[one->n_layers - 1].n_out;

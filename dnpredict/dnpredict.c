@@ -137,7 +137,7 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
     /* Files are looked at before the model is loaded, so that a wrong name costs nothing. */
     bool piped = strcmp(input, "-") == 0;
     if (!piped) DN_TRY(dn_matched_open(&cohort, input, err));
-    dn_model_opts mo = {.classes_file = o->classes, .threads = o->common.threads};
+    dn_model_opts mo = {.classes_file = o->classes, .threads = o->common.threads, .memory = o->common.memory};
     DN_TRY(dn_model_open(&model, o->model, &mo, err));
     if (piped) DN_TRY(dn_matched_open(&cohort, input, err));
     DN_TRY(dn_matched_check(cohort, model, err));

@@ -330,6 +330,29 @@ PY
     expect_exit 7
     expect_text "--memory" "give --memory"
     [ ! -e r.tsv ]
+    need_shared
+    # A release's weights are computed, and not before it is known that they fit.
+    run "$predict" -m "$KGP3/release" "$KGP3/infer/matched.hdf5" -o r.tsv --memory 10M
+    expect_exit 7
+    expect_text "fat weights of 15 models of 2659 SNPs x 100 units take 16 MiB"
+    [ ! -e r.tsv ]
+}
+
+@test "a cohort matched by IDs alone is warned about, from .gpk and .h5" {
+    need_shared
+    need_match
+    for out in q.gpk q.h5; do
+        "$BIN/snpmatch" -q -b "$KGP3/infer/query" -m "$KGP3/release" --no-alleles -o $out 2>/dev/null
+        run "$predict" -m "$KGP3/release" $out -o p.tsv -f
+        expect_exit 0
+        expect_text "warning: the cohort was matched by SNP IDs alone"
+    done
+    "$BIN/snpmatch" -q -b "$KGP3/infer/query" -m "$KGP3/release" -o r.gpk 2>/dev/null
+    for in in r.gpk "$KGP3/infer/matched.hdf5"; do
+        run "$predict" -m "$KGP3/release" "$in" -o p.tsv -f
+        expect_exit 0
+        refuse_text warning
+    done
 }
 
 @test "CS04: every line has the same number of columns, and there are N + 1" {
