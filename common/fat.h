@@ -1,5 +1,5 @@
 /* fat.h: the fat layer on packed genotypes, prediction side: the table kernel (DESIGN section 8;
- * docs/kernels-predict.md).
+ * docs/dnpredict.md).
  *
  * z[i][k] = sum over columns j of x(g_ij) * W[place_j][k], with x = (g - mean_j) / sd_j * scale for g in
  * {0,1,2}, and 0 for a missing call or a SNP that contributes nothing. Members' outputs stand side by side.

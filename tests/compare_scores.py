@@ -10,6 +10,8 @@
         Every column of EXPECTED.txt (samples, model1, ..., all_models) equal, cell for cell, in the same order.
     compare_scores.py consistent PREDICTIONS.tsv SCORES.h5
         The table follows from the scores: votes, prediction, confidence, entropy, call rate.
+    compare_scores.py join    JOINED.tsv PART...
+        The parts, read by docs/format-predictions.md, are whole and make up the joined table.
 
 Prints one line with what was compared; exits 1 at the first difference.
 """
@@ -133,6 +135,43 @@ def consistent(a):
     print(f"{len(table)} people consistent")
 
 
+def join(a):
+    import re
+    import struct
+    from gpk_reader import xxh3
+    parts = []
+    for path in a.parts:
+        raw = open(path, "rb").read()
+        lines = raw.split(b"\n")
+        m = re.fullmatch(rb"#dnpredict-part version=1 shard=(\d+)/(\d+) people=(\d+)-(\d+) of=(\d+) "
+                         rb"people_hash=([0-9a-f]{16}) run=([0-9a-f]{16})", lines[0])
+        e = re.fullmatch(rb"#dnpredict-end rows=(\d+) hash=([0-9a-f]{16})", lines[-2])
+        if not m or not e or lines[-1] or lines[1].split(b"\t")[0] != b"samples":
+            fail(f"{path}: head, columns or end")
+        shard, shards, first, last, n = map(int, m.groups()[:5])
+        if first != n * (shard - 1) // shards or last != n * shard // shards:
+            fail(f"{path}: people {first}-{last}")
+        if int(e[1]) != last - first or len(lines) != last - first + 4:
+            fail(f"{path}: {len(lines)} lines")
+        if int(e[2], 16) != xxh3(raw[:raw.rindex(b"#dnpredict-end")]):
+            fail(f"{path}: hash")
+        parts.append((shard, (shards, n, m[6], m[7], lines[1]), lines[2:-2]))
+    parts.sort()
+    if [p[0] for p in parts] != list(range(1, parts[0][1][0] + 1)) or len({p[1] for p in parts}) != 1:
+        fail("shards, or they are not of one run")
+    people = [r for p in parts for r in p[2]]
+
+    def strings(values):
+        return xxh3(struct.pack("<Q", len(values)) + b"".join(v + b"\0" for v in values))
+
+    fields = [r.split(b"\t") for r in people]
+    if xxh3(struct.pack("<QQ", strings([f[-1] for f in fields]), strings([f[0] for f in fields]))) != int(parts[0][1][2], 16):
+        fail("people_hash")
+    if open(a.joined, "rb").read() != b"\n".join([parts[0][1][4]] + people) + b"\n":
+        fail("the joined table is not the parts'")
+    print(f"{len(parts)} parts, {len(people)} people")
+
+
 def main():
     ap = argparse.ArgumentParser()
     sub = ap.add_subparsers(required=True)
@@ -156,6 +195,10 @@ def main():
     p.add_argument("predictions")
     p.add_argument("scores")
     p.set_defaults(run=consistent)
+    p = sub.add_parser("join")
+    p.add_argument("joined")
+    p.add_argument("parts", nargs="+")
+    p.set_defaults(run=join)
     a = ap.parse_args()
     a.run(a)
 
