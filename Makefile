@@ -163,7 +163,7 @@ check-san: deps  ## the tests under both of these at once
 	@tests/run.sh --variant san
 check-tsan: deps  ## the unit tests and threaded runs under ThreadSanitizer
 	@$(MAKE) --no-print-directory VARIANT=tsan build-tests
-	@tests/run.sh --variant tsan
+	@BATS_FILTER='[Tt]hreads' tests/run.sh --variant tsan
 
 check-slurm: deps  ## the cluster scripts on a real SLURM that the tests start (root)
 	@$(MAKE) --no-print-directory all tools

@@ -22,20 +22,26 @@ export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1:allocator_may_return_null=1} U
 export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$here/lsan.supp:print_suppressions=0}
 export TMPDIR=${TMPDIR-/tmp} PYTHONDONTWRITEBYTECODE=1
 passed=0 failed=0 skipped=0
+# Tests run side by side, one per CPU: each has files of its own. Their output comes in the order of their names.
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+export logs
 # The number before a word in a summary line such as "12 passed, 0 failed".
 count() { sed -n "s/.*\b\([0-9][0-9]*\) $2.*/\1/p" <<<"$1" | tail -1; }
 
 if [ ${#files[@]} -eq 0 ]; then
     make -s --no-print-directory -C "$root" VARIANT="$variant" -j"$(nproc)" build-tests || { echo "0 passed, 1 failed"; exit 1; }
-    for t in "$root/build/$variant"/unit/test_*; do
-        [ -x "$t" ] || continue
-        src=$here/unit/$(basename "$t").c
-        [ -f "$src" ] || continue # left over from a deleted source
-        log=$(cd "$root" && "$t" 2>&1)
-        rc=$?
+    units=()
+    for t in "$here"/unit/test_*.c; do units+=("$root/build/$variant/unit/$(basename "$t" .c)"); done
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    (cd "$root" && printf '%s\0' "${units[@]}" |
+        xargs -0 -P "${JOBS:-$(nproc)}" -I{} bash -c 'l=$logs/$(basename "$1"); "$1" >"$l" 2>&1; echo $? >"$l.rc"' _ {})
+    for t in "${units[@]}"; do
+        log=$(cat "$logs/$(basename "$t")")
+        rc=$(cat "$logs/$(basename "$t").rc" 2>/dev/null || echo 1)
         line=$(tail -1 <<<"$log")
         p=$(count "$line" passed) f=$(count "$line" failed)
-        if [ $rc -ne 0 ] || [ -z "$p" ]; then
+        if [ "$rc" -ne 0 ] || [ -z "$p" ]; then
             echo "$log"
             echo "not ok $(basename "$t") (exit $rc)"
             [ "${f:-0}" -gt 0 ] || f=1
@@ -47,13 +53,11 @@ if [ ${#files[@]} -eq 0 ]; then
 fi
 if [ $unit_only = 0 ]; then
     if [ ${#files[@]} -eq 0 ]; then files=("$here"/bats/*.bats); fi
-    # Files run side by side, one per CPU: each has folders of its own. Their output comes in the order of their names.
-    logs=$(mktemp -d)
-    trap 'rm -rf "$logs"' EXIT
-    export logs
+    # BATS_FILTER=REGEX: only tests whose title matches, in the files that have one.
+    if [ -n "${BATS_FILTER-}" ]; then mapfile -t files < <(grep -lE "^@test .*($BATS_FILTER)" "${files[@]}"); fi
     # shellcheck disable=SC2016 # expanded by the inner shell
     printf '%s\0' "${files[@]}" | xargs -0 -P "${JOBS:-$(nproc)}" -I{} bash -c \
-        'l=$logs/$(basename "$1"); bats --tap "$1" >"$l" 2>&1; echo $? >"$l.rc"; echo "  done: $(basename "$1")" >&2' _ {}
+        'l=$logs/$(basename "$1"); bats --tap ${BATS_FILTER:+-f "$BATS_FILTER"} "$1" >"$l" 2>&1; echo $? >"$l.rc"; echo "  done: $(basename "$1")" >&2' _ {}
     for f in "${files[@]}"; do
         log=$(cat "$logs/$(basename "$f")")
         rc=$(cat "$logs/$(basename "$f").rc" 2>/dev/null || echo 1)
