@@ -35,7 +35,9 @@ typedef struct {
     dn_table *table;
     dn_h5 *scores;
     dn_cohort_report *report;
-    uint64_t written; /* people */
+    uint64_t written;    /* people */
+    uint64_t scores_sum; /* of what went into /scores: see docs/format-predictions.md */
+    char *person;        /* scratch for it: row number, L x C floats */
     /* of the block at hand */
     const uint8_t *rows;
     uint64_t n;
@@ -187,6 +189,8 @@ static dn_status create_scores(run *r, uint64_t first, uint64_t last, dn_err *er
     const dn_matched *c = r->job->cohort;
     dn_strs models = {0}, samples = {0}, fids = {0}, value = {0};
     uint64_t dims[3] = {model->n_members, last - first, model->n_out};
+    DN_TRY(dn_alloc(&r->person, sizeof(uint64_t) + model->n_members * model->n_out * sizeof(float), 1,
+                    "scores", err));
     DN_TRY(dn_h5_create(&r->scores, r->job->scores, r->job->out_flags, err));
     DN_TRY(dn_h5_create_empty(r->scores, "scores", DN_F32, 3, dims, err));
     dims[2] = r->hidden_units;
@@ -279,6 +283,20 @@ static void people_item(void *ctx, size_t item, size_t worker)
     }
 }
 
+/* A sum over people of a hash of each, so that it does not depend on how people are cut into blocks. */
+static void add_scores(run *r)
+{
+    size_t n_members = r->job->model->n_members, bytes = r->n_out * sizeof *r->out;
+    for (uint64_t i = 0; i < r->n; i++) {
+        uint64_t row = r->written + i;
+        memcpy(r->person, &row, sizeof row);
+        for (size_t m = 0; m < n_members; m++) {
+            memcpy(r->person + sizeof row + m * bytes, r->out + (m * r->n + i) * r->n_out, bytes);
+        }
+        r->scores_sum += dn_hash(r->person, sizeof row + n_members * bytes);
+    }
+}
+
 static dn_status write_block(run *r, uint64_t first, dn_predict_stats *stats, dn_err *err)
 {
     dn_status status;
@@ -294,6 +312,7 @@ static dn_status write_block(run *r, uint64_t first, dn_predict_stats *stats, dn
         if (r->report) DN_TRY(dn_cohort_report_row(r->report, fid, iid, &row, err));
     }
     if (r->scores) {
+        add_scores(r);
         uint64_t start[3] = {0, r->written, 0}, count[3] = {model->n_members, r->n, r->n_out};
         DN_TRY(dn_h5_write_box(r->scores, "scores", DN_F32, start, count, r->out, err));
         count[2] = r->hidden_units;
@@ -372,6 +391,7 @@ static dn_status commit(run *r, dn_out **page, dn_err *err)
         DN_TRY(dn_out_sync(*page, err));
     }
     if (r->scores) {
+        DN_TRY(dn_h5_write_attr(r->scores, "scores", "people_xxh3_sum", DN_U64, &r->scores_sum, err));
         DN_TRY(dn_h5_commit(&r->scores, err));
         scores = true;
     }
@@ -446,6 +466,7 @@ done:
     free(r.z);
     free(r.out);
     free(r.hidden);
+    free(r.person);
     free(r.call_rate);
     free(r.scratch);
     return status;

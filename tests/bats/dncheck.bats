@@ -174,6 +174,21 @@ f = open('m/seed2_fold0.h5', 'r+b'); f.seek($at); b = f.read(1)[0]; f.seek($at);
     run "$BIN/dncheck" --full "$D/panel.gpk" "$D/split.h5" m/seed1_fold0.h5 c.gpk c.tsv c.h5
     expect_exit 0
     for k in gpk split package predictions scores; do expect_text $'ok\t'"$k"$'\t'; done
+    # One edited probability, and one edited genotype.
+    "$PYTHON" -c "
+import h5py
+f = h5py.File('c.h5', 'r+'); f['scores'][1, 2, 0] += 0.001"
+    run "$BIN/dncheck" --full c.h5
+    expect_exit 4
+    expect_text "does not match its checksum"
+    "$BIN/gpack" -q -d "$D/panel.gpk" -o d.h5
+    run "$BIN/dncheck" --full d.h5
+    expect_exit 0
+    "$PYTHON" -c "
+import h5py
+f = h5py.File('d.h5', 'r+'); f['inputs'][7, 9] = (f['inputs'][7, 9] + 1) % 3"
+    run "$BIN/dncheck" --full d.h5
+    expect_exit 4
     sed -i '5s/\t/ /' c.tsv
     run "$BIN/dncheck" c.tsv
     expect_exit 4
