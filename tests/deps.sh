@@ -4,11 +4,12 @@
 set -euo pipefail
 need=(gcc make pkg-config libhdf5-dev libzstd-dev libzip-dev libyaml-dev libxxhash-dev libopenblas-dev bats python3)
 more=(plink1.9 plink2 python3-h5py python3-numpy python3-yaml hdf5-tools)
-ci=(clang clang-format cppcheck shellcheck libclang-rt-14-dev valgrind util-linux)
+ci=(clang clang-format cppcheck shellcheck libclang-rt-14-dev valgrind util-linux dpkg-dev man-db)
 print=0
 for a in "$@"; do
     case $a in
     --print) print=1 ;;
+    --deb) need+=(dpkg-dev) ;;
     --peers) need+=("${more[@]}") ;;
     --all) need+=("${more[@]}" "${ci[@]}") ;;
     *) echo "deps.sh: unknown option $a" >&2; exit 2 ;;
