@@ -141,7 +141,8 @@ demo: deps  ## build, then run the whole job on data that is there
 	@$(MAKE) --no-print-directory all tools
 	@tests/demo.sh
 
-check: deps  ## every test (under 10 minutes on 2 cores)
+check:  ## every test (under 10 minutes on 2 cores)
+	@tests/deps.sh --check
 	@$(MAKE) --no-print-directory all tools
 	@tests/run.sh --variant $(VARIANT)
 
