@@ -197,7 +197,7 @@ dn_train_sizes() {
     epochs=$(dn_config_value "$config" epochs 1000)
     [ "$batch" -gt 0 ] || batch=1
     cpus=${CPUS:-8}
-    pack_gib=$(dn_gib $(((2 << 30) + snps * 100)))
+    pack_gib=$(dn_gib $(((2 << 30) + snps * 200)))
     pack_min=$((10 + 2 * people * snps / (4 * 20000000 * 60)))
     train_gib=$(dn_gib $(((2 << 30) + people * snps / 4)))
     train_min=$((10 + 6 * epochs * (people / batch + 2) * snps / (1000000 * cpus * 60)))

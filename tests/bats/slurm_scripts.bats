@@ -13,6 +13,8 @@ setup() {
     PATH=$FAKE:$PATH
 }
 
+teardown() { [ -z "${server-}" ] || kill "$server" 2>/dev/null || true; }
+
 # Fakes: sbatch logs its arguments, refuses array indices above 1000 as SLURM does, and numbers its jobs; scontrol logs.
 fakes() {
     cat >"$FAKE/sbatch" <<'SH'
@@ -130,6 +132,30 @@ panel() {
     expect_text "--account"
 }
 
+@test "sizes of UK Biobank's jobs are those that docs/slurm.md gives" {
+    panel
+    yes 'f i 0 0 0 -9' | head -n 488377 >ukb.fam
+    yes '1 rs1 0 1 A C' | head -n 784256 >ukb.bim
+    mkdir -p "$MODEL_DIR"
+    TEST_PREFIX=ukb SHARDS=16 CPUS=8 run "$S/submit_predict.sh" --dry-run
+    expect_exit 0
+    for line in "488377 people x 784256 SNPs; 15 models; 16 shards" "match 3G, 29 min; predict 11G, 14 min a shard; 8 CPUs each"; do
+        expect_text "$line"
+        grep -qF "$line" "$CODE_LOC/docs/slurm.md"
+    done
+    yes '1 rs1 0 1 A C' | head -n 229986 >big.bim
+    sed -i 's/^batch_size:.*/batch_size: 138/; s/^epochs:.*/epochs: 1000/' "$CONFIG"
+    ln -s ukb.fam big.fam
+    yes 'f i 0 0 0 -9' | head -n 2504 >kgp.fam
+    ln -s big.bim kgp.bim
+    for p in big kgp; do
+        TRAIN_PREFIX=$p CPUS=8 run "$S/submit_train.sh" --dry-run
+        expect_exit 0
+        line=$(grep -o 'pack [0-9]*G.*a task, 8 CPUs' <<<"$output")
+        grep -qF "$line" "$CODE_LOC/docs/slurm.md" || { echo "docs/slurm.md lacks: $line"; false; }
+    done
+}
+
 @test "CL07: 2,000 tasks where indices end at 1000: two arrays, each (fold, seed) exactly once" {
     panel
     fakes
@@ -177,6 +203,17 @@ fake_train() {
     : >run/dataset.gpk
 }
 
+# Until the program in the background has written its first word.
+wait_ready() {
+    local n
+    for ((n = 0; n < 600; n++)); do
+        if grep -q ready out 2>/dev/null; then return; fi
+        sleep 0.05
+    done
+    echo "no sign of life: $(cat out)"
+    return 1
+}
+
 @test "CL01: exit 75 asks scontrol to requeue this task of the array, not the array" {
     fakes
     fake_train 'exit 75'
@@ -208,10 +245,7 @@ fake_train() {
         rm -f "$FAKE/scontrol.log" out
         SLURM_JOB_ID=9 bash "$S/train.sbatch" >out 2>&1 3>&- &
         pid=$!
-        for ((n = 0; n < 600; n++)); do
-            ! grep -q ready out 2>/dev/null || break
-            sleep 0.05
-        done
+        wait_ready
         kill -"$1" $pid
         wait $pid && status=0 || status=$?
         output=$(cat out)
@@ -238,7 +272,7 @@ fake_train() {
         rm -f out
         bash "$S/train.sbatch" >out 2>&1 3>&- &
         pid=$!
-        while ! grep -q ready out 2>/dev/null; do sleep 0.02; done
+        wait_ready
         while kill -USR1 $pid 2>/dev/null; do sleep 0.01; done
         wait $pid && status=0 || status=$?
         # 138: the last signal came after the shell was done.
