@@ -7,7 +7,11 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
     S=$(dirname "$TESTS")/slurm
     export CODE_LOC FAKE=$BATS_TEST_TMPDIR/fake CPUS=2
-    CODE_LOC=$(dirname "$TESTS")
+    # The programs of the variant under test.
+    CODE_LOC=$BATS_TEST_TMPDIR/dnpipe
+    mkdir -p "$CODE_LOC/build"
+    ln -s "$S" "$CODE_LOC/slurm"
+    ln -s "$BIN" "$CODE_LOC/build/bin"
     unset SLURM_JOB_ID SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID SLURM_CPUS_PER_TASK SLURM_TMPDIR DRY_RUN ENV_FILE SIF_LOC ACCOUNT
     mkdir -p "$FAKE" "my data"
     PATH=$FAKE:$PATH
@@ -141,7 +145,7 @@ panel() {
     expect_exit 0
     for line in "488377 people x 784256 SNPs; 15 models; 16 shards" "match 3G, 29 min; predict 11G, 14 min a shard; 8 CPUs each"; do
         expect_text "$line"
-        grep -qF "$line" "$CODE_LOC/docs/slurm.md"
+        grep -qF "$line" "$TESTS/../docs/slurm.md"
     done
     yes '1 rs1 0 1 A C' | head -n 229986 >big.bim
     sed -i 's/^batch_size:.*/batch_size: 138/; s/^epochs:.*/epochs: 1000/' "$CONFIG"
@@ -152,7 +156,7 @@ panel() {
         TRAIN_PREFIX=$p CPUS=8 run "$S/submit_train.sh" --dry-run
         expect_exit 0
         line=$(grep -o 'pack [0-9]*G.*a task, 8 CPUs' <<<"$output")
-        grep -qF "$line" "$CODE_LOC/docs/slurm.md" || { echo "docs/slurm.md lacks: $line"; false; }
+        grep -qF "$line" "$TESTS/../docs/slurm.md" || { echo "docs/slurm.md lacks: $line"; false; }
     done
 }
 
