@@ -339,6 +339,32 @@ PY
     [ ! -e r.tsv ]
 }
 
+@test "ME01: the first and the last 1,000 of 486,748 people of a 28 GB .bed, in 2 GiB of address space" {
+    need_match
+    need prlimit
+    seq 486748 | awk '{ print "F" $1 " S" $1 " 0 0 0 -9" }' >big.fam
+    seq 230000 | awk '{ print int(($1 - 1) / 10500) + 1 "\trs" $1 "\t0\t" 1000 + $1 "\tA\tG" }' >big.bim
+    printf '\x6c\x1b\x01' >big.bed
+    truncate -s 27988010003 big.bed || skip "no sparse files here"
+    # The last person alone is other than all A1 at 300 SNPs, the last ones of the file among them.
+    "$PYTHON" -c '
+with open("big.bed", "r+b") as f:
+    for j in list(range(0, 229000, 1000)) + list(range(229930, 230000)):
+        f.seek(3 + j * 121687 + 121686)
+        f.write(b"\xc0")'
+    "$TOOLS/mkmodel" -o big --bim big.bim --folds 1 --repeats 2 --units 16 --hidden 8 --regression
+    for range in 1:1000 485749:486748; do
+        prlimit --as=2147483648 "$BIN/snpmatch" -q -b big -m big --samples $range -o - |
+            prlimit --as=2147483648 "$predict" -m big - -o "p$range.tsv" 2>log
+        [ "$(wc -l <"p$range.tsv")" -eq 1001 ]
+        [ "$VARIANT" != cpu ] || awk '/peak memory/ { if ($9 > 400) exit 1 }' log || { cat log; false; }
+    done
+    [ "$(tail -1 p485749:486748.tsv | cut -f1,8)" = "$(printf 'S486748\tF486748')" ]
+    [ "$(tail -n +2 p1:1000.tsv | cut -f2-7 | sort -u | wc -l)" -eq 1 ]
+    [ "$(tail -n +2 p485749:486748.tsv | head -999 | cut -f2-7 | sort -u)" = "$(sed -n 2p p1:1000.tsv | cut -f2-7)" ]
+    for k in 2 3; do [ "$(tail -1 p485749:486748.tsv | cut -f$k)" != "$(sed -n 2p p1:1000.tsv | cut -f$k)" ]; done
+}
+
 @test "a cohort matched by IDs alone is warned about, from .gpk and .h5" {
     need_shared
     need_match
