@@ -137,13 +137,15 @@ build/bin: FORCE
 -include $(all_obj:.o=.d)
 
 # ---- testing ----
+# These build with all CPUs unless -j was given.
+jobs := $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 1))
 demo: deps  ## build, then run the whole job on data that is there
-	@$(MAKE) --no-print-directory all tools
+	@$(MAKE) $(jobs) --no-print-directory all tools
 	@tests/demo.sh
 
 check:  ## every test (under 10 minutes on 2 cores)
 	@tests/deps.sh --check
-	@$(MAKE) --no-print-directory all tools
+	@$(MAKE) $(jobs) --no-print-directory all tools
 	@tests/run.sh --variant $(VARIANT)
 
 unit: $(units)  ## unit tests alone
@@ -154,29 +156,29 @@ build-tests: all tools $(units) fuzzers
 .PHONY: build-tests fuzzers
 
 check-asan: deps  ## the tests under AddressSanitizer
-	@$(MAKE) --no-print-directory VARIANT=asan build-tests
+	@$(MAKE) $(jobs) --no-print-directory VARIANT=asan build-tests
 	@tests/run.sh --variant asan
 check-ubsan: deps  ## the tests under UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory VARIANT=ubsan build-tests
+	@$(MAKE) $(jobs) --no-print-directory VARIANT=ubsan build-tests
 	@tests/run.sh --variant ubsan
 check-san: deps  ## the tests under both of these at once
-	@$(MAKE) --no-print-directory VARIANT=san build-tests
+	@$(MAKE) $(jobs) --no-print-directory VARIANT=san build-tests
 	@tests/run.sh --variant san
 check-tsan: deps  ## the unit tests and threaded runs under ThreadSanitizer
-	@$(MAKE) --no-print-directory VARIANT=tsan build-tests
+	@$(MAKE) $(jobs) --no-print-directory VARIANT=tsan build-tests
 	@BATS_FILTER='[Tt]hreads' tests/run.sh --variant tsan
 
 check-slurm: deps  ## the cluster scripts on a real SLURM that the tests start (root)
-	@$(MAKE) --no-print-directory all tools
+	@$(MAKE) $(jobs) --no-print-directory all tools
 	@tests/run.sh tests/slurm/*.bats
 
 fuzz: deps  ## libFuzzer on every reader, FUZZ_SECONDS=60 each (needs clang); FUZZ=plink for one
 	@command -v clang >/dev/null || { echo "make: 'make fuzz' needs clang: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
-	@$(MAKE) --no-print-directory VARIANT=fuzz CC=clang fuzzers
+	@$(MAKE) $(jobs) --no-print-directory VARIANT=fuzz CC=clang fuzzers
 	@tests/fuzz/run.sh build/fuzz/fuzz $(FUZZ)
 
 bench: deps  ## measure against the peers, with ratios
-	@$(MAKE) --no-print-directory all tools
+	@$(MAKE) $(jobs) --no-print-directory all tools
 	@tests/bench.sh
 
 lint:  ## clang-format, cppcheck, shellcheck
