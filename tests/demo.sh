@@ -42,7 +42,7 @@ echo "What happened to the model's SNPs (report.tsv):"
 awk -F'\t' 'NR==1 {for (i = 1; i <= NF; i++) if ($i == "reason") c = i; next} {n[$c]++} END {for (r in n) printf "  %-18s %6d\n", r, n[r]}' report.tsv | sort
 echo
 echo "The first people of the cohort (predictions.tsv):"
-head -4 predictions.tsv | cut -f1-9 | column -t -s "$(printf '\t')"
+head -4 predictions.tsv | awk -F'\t' '{for (i = 1; i <= 9; i++) printf "%-11s", $i; print ""}' | sed 's/ *$//'
 echo
 printf '%-28s %s\n' "model" "accuracy"
 for f in models/*.log.tsv; do
