@@ -9,7 +9,7 @@ setup() {
     real=$SHARED/realdata
     # Sanitizers hold memory of their own: a bound that makes several blocks is then a larger one.
     plain=1 tight=26M
-    case ${VARIANT:-cpu} in asan | tsan | ubsan) plain=0 tight=400M ;; esac
+    case ${VARIANT:-cpu} in asan | tsan | ubsan | san) plain=0 tight=400M ;; esac
 }
 
 match() { "$BIN/snpmatch" "$@"; }
