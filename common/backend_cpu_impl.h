@@ -49,7 +49,7 @@ typedef struct {
     /* The values that each group of n words takes, as bits. */
     void (*used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS]);
     /* Table of 24 codes: code j of dosage d counts x[3j + d] times the 16 floats at w + j * stride; missing:
-     * 0. Only the rows of group g whose bits are set in used[g] are made. */
+     * 0. Of group g at least the rows whose bits are set in used[g] are made. */
     void (*build)(const float *w, size_t stride, const float *x, const uint64_t used[CPU_GROUPS],
                   float *table);
     /* acc[i] (16 floats) += the table's rows for word[i], group by group; i < n. first: = instead. */

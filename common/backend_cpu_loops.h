@@ -194,8 +194,7 @@ KERN_TARGET static void KERN_NAME(used)(const uint64_t *word, size_t n, uint64_t
 
 #define NV_ROW (CPU_LANES / VL) /* vectors of a table row */
 
-/* See cpu_kernels. Three loads and two additions per row: fewer than building sums of pairs first, since few
- * rows are used. */
+/* See cpu_kernels. */
 KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const float *x,
                                          const uint64_t used[CPU_GROUPS], float *table)
 {
@@ -208,11 +207,16 @@ KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const fl
                 e[i][3][k] = (VEC){0};
             }
         }
-        for (uint64_t m = used[g]; m; m &= m - 1) {
-            size_t v = (size_t)__builtin_ctzll(m);
-            const VEC *a = e[0][v & 3], *b = e[1][v >> 2 & 3], *c = e[2][v >> 4];
+        for (size_t v = 0; v < 64; v += 4) { /* rows of one value of the two other codes, if any is used */
+            unsigned m = (unsigned)(used[g] >> v) & 15;
+            if (!m) continue;
+            const VEC *b = e[1][v >> 2 & 3], *c = e[2][v >> 4];
             VEC *row = (VEC *)(table + v * CPU_LANES);
-            for (size_t k = 0; k < NV_ROW; k++) row[k] = a[k] + b[k] + c[k];
+            for (size_t k = 0; k < NV_ROW; k++) {
+                VEC bc = b[k] + c[k];
+                for (size_t d = 0; d < 3; d++) row[d * NV_ROW + k] = e[0][d][k] + bc;
+                if (m & 8) row[3 * NV_ROW + k] = bc;
+            }
         }
     }
 }
