@@ -100,13 +100,13 @@ static void sum_z(void *ctx, size_t item, size_t worker)
     uint64_t from = item * 16, to = from + 16 < p->n ? from + 16 : p->n;
     for (uint64_t b = from; b < to; b++) {
         for (size_t h = 0; h < H; h += CPU_LANES) {
-            float sum[CPU_LANES] = {0};
+            double sum[CPU_LANES] = {0};
             for (uint64_t c = 0; c < g->n_chunks; c++) {
                 const float *z = g->zpart + c * p->n * pad + h * p->n + b * CPU_LANES;
                 for (int i = 0; i < CPU_LANES; i++) sum[i] += z[i];
             }
             size_t n = H - h < CPU_LANES ? H - h : CPU_LANES;
-            memcpy(p->z + (p->first + b) * H + h, sum, n * sizeof *sum);
+            for (size_t i = 0; i < n; i++) p->z[(p->first + b) * H + h + i] = (float)sum[i];
         }
     }
 }

@@ -213,9 +213,8 @@ KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const fl
             const VEC *b = e[1][v >> 2 & 3], *c = e[2][v >> 4];
             VEC *row = (VEC *)(table + v * CPU_LANES);
             for (size_t k = 0; k < NV_ROW; k++) {
-                VEC bc = b[k] + c[k];
-                for (size_t d = 0; d < 3; d++) row[d * NV_ROW + k] = e[0][d][k] + bc;
-                if (m & 8) row[3 * NV_ROW + k] = bc;
+                for (size_t d = 0; d < 3; d++) row[d * NV_ROW + k] = e[0][d][k] + (b[k] + c[k]);
+                if (m & 8) row[3 * NV_ROW + k] = b[k] + c[k];
             }
         }
     }
@@ -224,33 +223,22 @@ KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const fl
 /* Row of word's field g in group g: the field times the floats of a row, by one shift and one mask. */
 #define ROW(g)                                                                                               \
     ((const VEC *)(table + (g)*CPU_PITCH * CPU_LANES + (((g) ? w >> (6 * (g) + 60) % 64 : w << 4) & 0x3f0)))
-#define ADD(g)                                                                                               \
-    do {                                                                                                     \
-        const VEC *r = ROW(g);                                                                               \
-        for (size_t k = 0; k < NV_ROW; k++) a[k] += r[k];                                                    \
-    } while (0)
-
 KERN_TARGET static void KERN_NAME(add)(const float *table, const uint64_t *word, size_t n, float *acc,
                                        bool first)
 {
     for (size_t i = 0; i < n; i++) {
-        VEC *z = (VEC *)(acc + i * CPU_LANES), a[NV_ROW];
+        VEC *z = (VEC *)(acc + i * CPU_LANES);
         uint64_t w = word[i];
-        for (size_t k = 0; k < NV_ROW; k++) {
+        const VEC *r[CPU_GROUPS] = {ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)};
+        for (size_t k = 0; k < NV_ROW;
+             k++) { /* as a tree: the running sum is rounded once per word, not eight times */
+            VEC sum =
+                ((r[0][k] + r[1][k]) + (r[2][k] + r[3][k])) + ((r[4][k] + r[5][k]) + (r[6][k] + r[7][k]));
             if (first)
-                a[k] = (VEC){0};
+                z[k] = sum;
             else
-                a[k] = z[k];
+                z[k] += sum;
         }
-        ADD(0);
-        ADD(1);
-        ADD(2);
-        ADD(3);
-        ADD(4);
-        ADD(5);
-        ADD(6);
-        ADD(7);
-        for (size_t k = 0; k < NV_ROW; k++) z[k] = a[k];
     }
 }
 
@@ -303,7 +291,6 @@ static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,      KERN_NAME(mul), 
 #undef KERN_HALF
 #undef NV_ROW
 #undef ROW
-#undef ADD
 #undef VEC
 
 #undef VL
