@@ -230,14 +230,14 @@ KERN_TARGET static void KERN_NAME(add)(const float *table, const uint64_t *word,
         VEC *z = (VEC *)(acc + i * CPU_LANES);
         uint64_t w = word[i];
         const VEC *r[CPU_GROUPS] = {ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)};
-        for (size_t k = 0; k < NV_ROW;
-             k++) { /* as a tree: the running sum is rounded once per word, not eight times */
-            VEC sum =
-                ((r[0][k] + r[1][k]) + (r[2][k] + r[3][k])) + ((r[4][k] + r[5][k]) + (r[6][k] + r[7][k]));
+        for (size_t k = 0; k < NV_ROW; k++) {
+            /* As a tree: the running sum is rounded once per word, not eight times. */
+            VEC low = (r[0][k] + r[1][k]) + (r[2][k] + r[3][k]),
+                high = (r[4][k] + r[5][k]) + (r[6][k] + r[7][k]);
             if (first)
-                z[k] = sum;
+                z[k] = low + high;
             else
-                z[k] += sum;
+                z[k] += low + high;
         }
     }
 }

@@ -3,7 +3,7 @@
 
     net_oracle.py random N       N random small networks: losses of every epoch to 1e-5, weights
     net_oracle.py golden CASE    ../shared/golden/kgp3/train/CASE
-    net_oracle.py threads        1, 2 and 7 threads: the same bytes
+    net_oracle.py threads        1, 2 and 7 threads, AVX2 and AVX-512: the same bytes
 
 Environment: TOOLS (folder of nettrace), SHARED, WORK (a folder for temporary files). Exit 0 if all agree.
 """
@@ -206,18 +206,17 @@ def golden_case(case):
     log = [dict(zip(head, line)) for line in log if line[0] != "test"]
     if case == "init":
         return compare_init(t)
-    # Upstream computes in float32. Now and then a unit's input falls within rounding of ReLU's kink, and from there on two correct
-    # computations part: upstream itself with another thread count, too. The oracle, in float64, tells how far upstream's log is what
-    # the algorithm gives: as long as the two agree, so must we.
+    # Now and then a unit's input falls within rounding of ReLU's kink, and from there on two correct computations part: upstream
+    # itself with another thread count, too. Which side a run takes is chance, so the late epochs are held only to what upstream's own
+    # runs differ by; the oracle (float64) is printed beside. Until the second epoch nothing has been decided by rounding yet.
     exact = oracle(x, y, target, spec, spec["epochs"], spec["batch"])
-    bad, parted = 0, False
+    bad = 0
     for e, line in enumerate(log):
         cols = [(3, 1, "valid_loss")] + ([(1, 0, "train_loss")] if e else [])
         for col, ocol, name in cols:
             up, me, ex = float(line[name]), mine[e][col], exact[e][ocol]
-            limit = 1e-5 if e <= 1 else 1e-3
-            parted = parted or (e > 3 and abs(ex / up - 1) > limit)
-            ok = parted or (abs(me / up - 1) < limit and (e > 3 or abs(me / ex - 1) < 1e-5))
+            limit = 1e-6 if e <= 2 else 5e-2
+            ok = abs(me / up - 1) < limit and abs(me / ex - 1) < limit
             print("%s epoch %d %s: upstream %.9f, ours %.9f (%.1e), exact %.9f (%.1e)" % (
                 "ok" if ok else "NOT OK", e, name, up, me, me / up - 1, ex, ex / up - 1))
             bad += not ok
@@ -252,7 +251,11 @@ def threads():
             spec.update(threads=t, dump=WORK + "/dump%d" % t)
             lines = run_tool(x, spec)
             got.append((lines.tobytes(), open(spec["dump"], "rb").read()))
-        same = got[0] == got[1] == got[2]
+        if subprocess.run([TOOLS + "/nettrace"], env={**os.environ, "DN_ISA": "avx512"}, capture_output=True).returncode != 8:
+            os.environ["DN_ISA"] = "avx2"
+            got.append((run_tool(x, spec).tobytes(), open(spec["dump"], "rb").read()))
+            del os.environ["DN_ISA"]
+        same = all(g == got[0] for g in got)
         print("%s case %d" % ("ok" if same else "NOT OK", k))
         bad += not same
     return bad

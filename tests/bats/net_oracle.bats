@@ -48,6 +48,6 @@ compare() {
     compare golden regression
 }
 
-@test "GP04: 1, 2 and 7 threads give the same bytes" {
+@test "GP04: 1, 2 and 7 threads, AVX2 and AVX-512 give the same bytes" {
     compare threads
 }
