@@ -92,7 +92,8 @@ typedef struct {
     const uint64_t *order, *first; /* rows by class: order[first[c] .. first[c + 1]) */
 } job;
 
-/* One tile of SNPs for all people. Lanes never leave their byte, so the order of bytes in a word does not matter. */
+/* One tile of SNPs for all people. Lanes never leave their byte, so the order of bytes in a word does not
+ * matter. */
 INLINE void count_tile(const job *q, size_t item)
 {
     uint64_t snp = (uint64_t)item * TILE_SNPS, left = q->n_snps - snp;
