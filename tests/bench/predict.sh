@@ -26,7 +26,7 @@ for ((i = 0; i < rounds; i++)); do
     if [ "$free" -gt "$best" ]; then best=$free best_rate=$rate best_gps=$gps best_wall=$wall best_cpu=$cpu; fi
 done
 sgemm=$(OPENBLAS_NUM_THREADS=1 "$TOOLS/fatbench" 4096 4096 15 100 1 10)
-sed 's/^/  one core: /' <<<"$sgemm"
+while read -r line; do echo "  one core: $line"; done <<<"$sgemm"
 gemm=$(sed -n 's/^sgemm.* \([0-9.]*\) G\/s.*/\1/p' <<<"$sgemm")
 # CPU time, since others may use the machine: what the threads would do if each had a core to itself.
 free=$((best * threads))
