@@ -223,6 +223,16 @@ dn_run() {
             rc=$?
             [ $dn_again = 1 ] || break
         done
+        # Bash may lose the code of a program that ends at the very instant of a signal, and says -1, 127 or the signal's own. A
+        # task that saves is then started again: if it was finished, that start ends at once.
+        if [ -n "$dn_signal" ] && [ $dn_saves = 1 ]; then
+            case $rc in
+            -1 | 127 | 129 | 130 | 138 | 143)
+                dn_say "the program's exit code was lost among signals: taken as 75"
+                rc=75
+                ;;
+            esac
+        fi
         dn_child=''
     fi
     if [ $rc -eq 75 ] && [ -n "${SLURM_JOB_ID-}" ]; then dn_requeue; fi
