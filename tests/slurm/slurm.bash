@@ -13,6 +13,9 @@ slurm_up() {
     DN_CLUSTER=$(mktemp -d /tmp/dnslurm.XXXXXX)
     bash "$TESTS/slurm/cluster.sh" start "$DN_CLUSTER" "${1:-1001}" >&2 || return 1
     export DN_CLUSTER SLURM_CONF=$DN_CLUSTER/etc/slurm.conf
+    # Copies that a killed job leaves behind go with the cluster's folder.
+    mkdir "$DN_CLUSTER/tmp"
+    export TMPDIR=$DN_CLUSTER/tmp
     # The login shell's own settings must not leak into jobs.
     unset SLURM_TMPDIR ACCOUNT ENV_FILE SIF_LOC DRY_RUN TASK_OFFSET
     export CODE_LOC CPUS=1 PANEL=$SHARED/realdata/kgp1_14k/kgp1_14k COHORT=$SHARED/realdata/hapmap3_14k/hapmap3_14k
