@@ -158,8 +158,8 @@ dn_status dn_out_open(dn_out **out, const char *path, unsigned flags, dn_err *er
         }
         /* A leftover of the same name can only be from a dead process with our PID. */
         unlink(o->tmp);
+        o->slot = tmp_register(o->tmp); /* before it exists: a signal may come at any moment */
         o->fd = open(o->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (o->fd >= 0) o->slot = tmp_register(o->tmp);
     }
     if (o->fd < 0)
         DN_TRY(dn_fail(err, DN_EWRITE, "cannot write %s: %s", o->tmp ? o->tmp : path, strerror(errno)));
