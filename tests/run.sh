@@ -61,14 +61,6 @@ if [ $unit_only = 0 ]; then
     for f in "${files[@]}"; do
         log=$(cat "$logs/$(basename "$f")")
         rc=$(cat "$logs/$(basename "$f").rc" 2>/dev/null || echo 1)
-        if [ "$rc" -ne 0 ]; then
-            # Tests that kill and time programs can starve beside others: what failed is run once more, alone, and both
-            # outcomes are shown. What fails alone too has failed.
-            echo "$log" | grep -A12 '^not ok'
-            echo "$(basename "$f"): failed beside others; again, alone:"
-            log=$(bats --tap ${BATS_FILTER:+-f "$BATS_FILTER"} "$f" 2>&1)
-            rc=$?
-        fi
         p=$(grep -c '^ok ' <<<"$log") f2=$(grep -c '^not ok ' <<<"$log") s=$(grep -c '^ok .*# skip' <<<"$log")
         # A file that does not even load prints no "not ok".
         if [ "$rc" -ne 0 ] && [ "$f2" -eq 0 ]; then f2=1; fi
