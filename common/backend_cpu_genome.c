@@ -167,28 +167,56 @@ static uint64_t dropped(const uint8_t *kept)
     return (m | m << 1) & 0x5555555555555555u;
 }
 
-/* Sets every call that is drawn 0 to missing. Draws are made person after person, as upstream's over the
- * batch. */
-static dn_status drop_calls(dn_genome *g, double keep, dn_rng *rng, dn_err *err)
+enum { PIECE = 64 * CPU_COLS }; /* draws at a time */
+
+/* Sets calls [at, at + n) of person b that are drawn 0 to missing; kept: room for PIECE. */
+static void drop_piece(dn_genome *g, uint64_t b, uint64_t at, uint64_t n, uint8_t *kept)
 {
-    enum { PIECE = 64 * CPU_COLS };
-    uint8_t *kept = NULL;
-    dn_status status = dn_alloc(&kept, PIECE, 1, "input dropout", err);
-    if (status != DN_OK) return status;
+    for (uint64_t k = 0; k < n; k += CPU_COLS) {
+        uint64_t w = n - k < CPU_COLS ? n - k : CPU_COLS;
+        memset(kept + k + w, 1, CPU_COLS - w); /* past the last SNP */
+        uint64_t m = 3 * dropped(kept + k);
+        g->word[(at + k) / CPU_COLS * g->n + b] |= m;
+    }
+}
+
+typedef struct {
+    dn_genome *g;
+    double keep;
+    const dn_rng *rng;
+} drop_job;
+
+/* The fast kind's draws wait for nobody: a piece of every person. */
+static void drop_item(void *ctx, size_t item, size_t worker)
+{
+    (void)worker;
+    const drop_job *q = ctx;
+    dn_genome *g = q->g;
+    uint8_t kept[PIECE];
+    uint64_t at = item * PIECE, n = g->n_snps - at < PIECE ? g->n_snps - at : PIECE;
+    for (uint64_t b = 0; b < g->n; b++) {
+        dn_rng_fast_bernoulli(q->rng->key, q->rng->at + b * g->n_snps + at, q->keep, kept, n);
+        drop_piece(g, b, at, n, kept);
+    }
+}
+
+/* Input dropout. Draws are made person after person, as upstream's over the batch. */
+static void drop_calls(cpu_backend *cb, dn_genome *g, double keep, dn_rng *rng)
+{
+    if (rng->fast) {
+        drop_job q = {g, keep, rng};
+        dn_pool_run(cb->pool, (size_t)((g->n_snps + PIECE - 1) / PIECE), drop_item, &q);
+        rng->at += g->n * g->n_snps;
+        return;
+    }
+    uint8_t kept[PIECE];
     for (uint64_t b = 0; b < g->n; b++) {
         for (uint64_t at = 0; at < g->n_snps; at += PIECE) {
             uint64_t n = g->n_snps - at < PIECE ? g->n_snps - at : PIECE;
             dn_rng_bernoulli(rng, keep, kept, n);
-            for (uint64_t k = 0; k < n; k += CPU_COLS) {
-                uint64_t w = n - k < CPU_COLS ? n - k : CPU_COLS;
-                memset(kept + k + w, 1, CPU_COLS - w); /* past the last SNP */
-                uint64_t m = 3 * dropped(kept + k);
-                g->word[(at + k) / CPU_COLS * g->n + b] |= m;
-            }
+            drop_piece(g, b, at, n, kept);
         }
     }
-    free(kept);
-    return DN_OK;
 }
 
 dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows, uint64_t n, double keep,
@@ -214,7 +242,7 @@ dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows
     dn_pool_run(cb->pool, (size_t)((n_tiles + GATHER_ITEM - 1) / GATHER_ITEM), gather, &q);
     if (keep < 1.0) {
         g->scale = 1.0 / keep;
-        DN_TRY(drop_calls(g, keep, rng, err));
+        drop_calls(cb, g, keep, rng);
     }
     status = DN_OK;
 done:

@@ -1,10 +1,14 @@
-/* rng.c: MT19937 (Matsumoto and Nishimura 1998) with PyTorch's and NumPy's ways of drawing from it (see
- * rng.h). */
+/* rng.c: MT19937 (Matsumoto and Nishimura 1998) with PyTorch's and NumPy's ways of drawing from it, and
+ * Bernoulli draws from Philox (see rng.h). */
 #include "rng.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "geno.h"
+#include "philox.h"
 
 enum { MT_N = 624, MT_M = 397 };
 
@@ -15,6 +19,15 @@ void dn_rng_seed(dn_rng *r, uint64_t seed)
         r->mt[i] = 1812433253u * (r->mt[i - 1] ^ (r->mt[i - 1] >> 30)) + i;
     }
     r->next = MT_N;
+    r->fast = 0;
+    r->key = r->at = 0;
+}
+
+void dn_rng_use_fast(dn_rng *r, uint64_t key)
+{
+    r->fast = 1;
+    r->key = key;
+    r->at = 0;
 }
 
 /* The new block of words, and the drawing of many Bernoulli numbers (input dropout makes people x SNPs of
@@ -130,8 +143,88 @@ void dn_rng_uniform(dn_rng *r, float a, float b, float *out, uint64_t n)
     }
 }
 
+/* ---- Philox: keep[4i + k] for blocks [block, block + n) ---- */
+
+static void fast_plain(uint64_t key, uint64_t block, uint32_t limit, uint8_t *keep, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++, keep += 4) {
+        uint32_t w[4];
+        dn_philox_block(key, block + i, w);
+        for (int k = 0; k < 4; k++) keep[k] = (uint8_t)dn_philox_keep(w[k], limit);
+    }
+}
+
+#if defined(__x86_64__)
+/* Eight blocks at a time, a block to a 64-bit lane. A word is in the low half of its lane; what is left in
+ * the high half is neither multiplied nor looked at. */
+__attribute__((target("avx2"))) static void fast_avx2(uint64_t key, uint64_t block, uint32_t limit,
+                                                      uint8_t *keep, uint64_t n)
+{
+    const __m256i m0 = _mm256_set1_epi64x(DN_PHILOX_M0), m1 = _mm256_set1_epi64x(DN_PHILOX_M1),
+                  one = _mm256_set1_epi8(1), least = _mm256_set1_epi32((int)limit);
+    uint64_t i = 0;
+    for (; i + 8 <= n; i += 8, keep += 32) {
+        __m256i c[2][4], word[2];
+        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        for (int u = 0; u < 2; u++) {
+            c[u][0] = _mm256_add_epi64(_mm256_set1_epi64x((long long)(block + i) + 4 * u),
+                                       _mm256_setr_epi64x(0, 1, 2, 3));
+            c[u][1] = _mm256_srli_epi64(c[u][0], 32);
+            c[u][2] = c[u][3] = _mm256_setzero_si256();
+        }
+        for (int round = 0; round < 10; round++, k0 += DN_PHILOX_W0, k1 += DN_PHILOX_W1) {
+            __m256i v0 = _mm256_set1_epi32((int)k0), v1 = _mm256_set1_epi32((int)k1);
+            for (int u = 0; u < 2; u++) {
+                __m256i x = _mm256_mul_epu32(c[u][0], m0), y = _mm256_mul_epu32(c[u][2], m1);
+                c[u][0] = _mm256_xor_si256(_mm256_srli_epi64(y, 32), _mm256_xor_si256(c[u][1], v0));
+                c[u][2] = _mm256_xor_si256(_mm256_srli_epi64(x, 32), _mm256_xor_si256(c[u][3], v1));
+                c[u][1] = y;
+                c[u][3] = x;
+            }
+        }
+        for (int u = 0; u < 2;
+             u++) { /* words 0, 1 and 2, 3 of a lane; compared; as 16 bits, block by block */
+            __m256i w[2];
+            for (int q = 0; q < 2; q++) {
+                w[q] = _mm256_blend_epi32(c[u][2 * q], _mm256_slli_epi64(c[u][2 * q + 1], 32), 0xaa);
+                w[q] = _mm256_cmpgt_epi32(least, _mm256_srli_epi32(w[q], 8));
+            }
+            word[u] =
+                _mm256_packs_epi32(_mm256_unpacklo_epi64(w[0], w[1]), _mm256_unpackhi_epi64(w[0], w[1]));
+        }
+        __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(word[0], word[1]), 0xd8);
+        _mm256_storeu_si256((__m256i *)keep, _mm256_and_si256(bytes, one));
+    }
+    fast_plain(key, block + i, limit, keep, n - i);
+}
+#endif
+
+void dn_rng_fast_bernoulli(uint64_t key, uint64_t at, double p, uint8_t *keep, uint64_t n)
+{
+    uint32_t limit = dn_philox_limit(p);
+    uint64_t skip = at % 4;
+    while (n > 0) {
+        if (skip || n < 4) { /* part of a block */
+            uint8_t part[4];
+            uint64_t k = 4 - skip < n ? 4 - skip : n;
+            fast_plain(key, at / 4, limit, part, 1);
+            memcpy(keep, part + skip, k);
+            keep += k, at += k, n -= k;
+            skip = 0;
+        } else {
+            BY_ISA(fast)(key, at / 4, limit, keep, n / 4);
+            keep += n / 4 * 4, at += n / 4 * 4, n %= 4;
+        }
+    }
+}
+
 void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n)
 {
+    if (r->fast) {
+        dn_rng_fast_bernoulli(r->key, r->at, p, keep, n);
+        r->at += n;
+        return;
+    }
     /* u * 2^-53 < p as whole numbers: p * 2^53 is exact, and u < x means u < ceil(x). */
     double x = p * 0x1p53;
     uint64_t limit = x <= 0 || x != x ? 0

@@ -11,6 +11,7 @@ static unsigned long long seed = 3;
 
 typedef struct {
     dn_net_config cfg;
+    bool fast; /* dropout from the counter-based generator */
     uint64_t B;
     int8_t *calls; /* B x M */
     uint8_t *packed;
@@ -87,7 +88,7 @@ static double plain_loss(const problem *p, const dn_net_param *param, size_t n_p
 {
     const dn_net_config *c = &p->cfg;
     uint64_t M = c->n_snps, B = p->B;
-    dn_rng r = rng ? *rng : (dn_rng){{0}, 0};
+    dn_rng r = rng ? *rng : (dn_rng){.next = 0};
     double *x = calloc(B * M, sizeof *x), keep_in = 1 - c->input_dropout, keep_main = 1 - c->dropout_main;
     uint8_t *kept = malloc(B * M + B * 4096);
     memset(kept, 1, B * M);
@@ -195,6 +196,7 @@ static void check_gradients(const char *name, problem p)
     CHECK_OK(dn_net_new(&net, &p.cfg, p.emb, p.mean, p.sd, be, &err), &err);
     dn_rng_seed(&rng, 5);
     CHECK_OK(dn_net_init(net, &rng, &err), &err);
+    if (p.fast) dn_rng_use_fast(&rng, 17);
     dn_net_param *param = dn_net_params(net, &n);
     for (size_t i = 0; i < n; i++) { /* biases and BatchNorm away from 0 and 1 */
         if (param[i].kind == DN_NET_AUX_WEIGHT || param[i].kind == DN_NET_WEIGHT) continue;
@@ -261,6 +263,7 @@ static float *run(const problem *p, size_t threads, bool host_memory, int steps,
     CHECK_OK(dn_net_new(&net, &p->cfg, p->emb, p->mean, p->sd, be, &err), &err);
     dn_rng_seed(&rng, 9);
     CHECK_OK(dn_net_init(net, &rng, &err), &err);
+    if (p->fast) dn_rng_use_fast(&rng, 17);
     dn_net_batch b = batch_of(p);
     *loss = 0;
     for (int s = 0; s < steps; s++) {
@@ -304,9 +307,10 @@ static float *run(const problem *p, size_t threads, bool host_memory, int steps,
     return all;
 }
 
-static void check_same_bytes(void)
+static void check_same_bytes(bool fast)
 {
     problem p = make(DN_TASK_CLASSIFICATION, 3111, 61, 4, "20 18", "9 8", 0.2, 0.25);
+    p.fast = fast;
     size_t n, m;
     double loss, other;
     float *one = run(&p, 1, true, 4, -1, &n, &loss);
@@ -459,7 +463,11 @@ int main(void)
     check_gradients("more than two blocks of SNPs", make(cls, 1201, 12, 2, "3 4", "5", 0, 0));
     check_gradients("a hundred people", make(cls, 25, 100, 2, "3 4", "5", 0.4, 0));
     check_gradients("one SNP", make(cls, 1, 9, 2, "3", "2", 0, 0));
-    check_same_bytes();
+    problem fast = make(cls, 2101, 19, 4, "9 17", "8 5", 0.3, 0.25);
+    fast.fast = true;
+    check_gradients("dropout from the fast generator", fast);
+    check_same_bytes(false);
+    check_same_bytes(true);
     check_many_people();
     check_refusals();
     return check_done();

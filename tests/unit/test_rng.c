@@ -1,6 +1,7 @@
 /* The generators against values printed by NumPy 1.24 and PyTorch 1.13 (built without MKL). */
 #include "check.h"
 
+#include "philox.h"
 #include "rng.h"
 
 /* Many draws at once against one at a time, from every place in the block, for limits near 0, 1 and a whole
@@ -27,9 +28,58 @@ static void check_bernoulli(void)
     }
 }
 
+/* The known answers of the authors' Random123 (kat_vectors), and the fast kind's draws against their
+ * definition: from every place in a block, over 2^32 blocks and at the ends of p. */
+static void check_philox(void)
+{
+    static const uint32_t known[3][10] = {{0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+                                          {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff,
+                                           0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+                                          {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822,
+                                           0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+    for (int i = 0; i < 3; i++) {
+        uint32_t c[4];
+        memcpy(c, known[i], sizeof c);
+        dn_philox4x32(c, known[i][4], known[i][5]);
+        CHECK(memcmp(c, known[i] + 6, sizeof c) == 0);
+    }
+    static const uint64_t ats[] = {0, 1, 2, 3, 4, 12345, 17179869184u - 200, UINT64_MAX - 999};
+    static const double ps[] = {0, 0x1p-24, 0x1.8p-24, 1e-12, 0.2, 0.5, 0.8, 1 - 0x1p-24, 1 - 0x1p-25, 1};
+    static uint8_t keep[1001];
+    for (size_t q = 0; q < sizeof ats / sizeof ats[0]; q++) {
+        for (size_t k = 0; k < sizeof ps / sizeof ps[0]; k++) {
+            dn_rng r;
+            uint64_t n = q < 7 ? 3 + 97 * k : 900, same = 0;
+            dn_rng_seed(&r, 7);
+            uint32_t first = dn_rng_u32(&r);
+            dn_rng_use_fast(&r, 0x0123456789abcdef);
+            r.at = ats[q];
+            keep[n] = 77;
+            dn_rng_bernoulli(&r, ps[k], keep, n / 3);
+            dn_rng_bernoulli(&r, ps[k], keep + n / 3, n - n / 3);
+            for (uint64_t i = 0; i < n; i++) {
+                uint32_t w[4];
+                dn_philox_block(0x0123456789abcdef, (ats[q] + i) / 4, w);
+                same += keep[i] == ((w[(ats[q] + i) % 4] >> 8) * 0x1p-24 < ps[k]);
+            }
+            CHECK(same == n && keep[n] == 77 && r.at == ats[q] + n);
+            /* The other draws go on where they were. */
+            dn_rng s;
+            dn_rng_seed(&s, 7);
+            CHECK(dn_rng_u32(&s) == first && dn_rng_u32(&s) == dn_rng_u32(&r));
+        }
+    }
+    uint64_t kept = 0;
+    static uint8_t many[1 << 20];
+    dn_rng_fast_bernoulli(78, 3, 0.8, many, sizeof many);
+    for (size_t i = 0; i < sizeof many; i++) kept += many[i];
+    CHECK(kept > 838860 - 2500 && kept < 838860 + 2500); /* six standard deviations */
+}
+
 int main(void)
 {
     check_bernoulli();
+    check_philox();
     dn_rng r;
     dn_rng_seed(&r, 78);
     CHECK(dn_rng_u32(&r) == 206936773u && dn_rng_u32(&r) == 3811066326u && dn_rng_u32(&r) == 2924713879u);
