@@ -9,6 +9,7 @@
 #include <zip.h>
 #include <zstd.h>
 
+#include "device.h"
 #include "geno.h"
 #include "h5.h"
 
@@ -34,5 +35,5 @@ void dn_print_version(void)
            zip_libzip_version(), yaml_get_version_string(), XXH_versionNumber() / 10000,
            XXH_versionNumber() / 100 % 100, XXH_versionNumber() % 100);
     printf("BLAS: %s\n", openblas_get_config ? openblas_get_config() : DN_BLAS_NAME);
-    printf("CUDA: not in this version\n");
+    dn_device_describe(stdout);
 }

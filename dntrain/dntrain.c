@@ -53,21 +53,6 @@ static dn_status check_options(const train_options *o, dn_err *err)
     return DN_OK;
 }
 
-static dn_status choose_device(const train_options *o, dn_err *err)
-{
-    if (o->device == DEVICE_CUDA) {
-        return dn_fail(err, DN_EGPU,
-                       "--device cuda: this build has no CUDA backend. Use --device cpu, or auto to take "
-                       "whatever there is");
-    }
-    if (o->device == DEVICE_AUTO)
-        dn_info("device: cpu (%llu threads); this build has no CUDA backend",
-                (unsigned long long)o->common.threads);
-    else
-        dn_info("device: cpu (%llu threads)", (unsigned long long)o->common.threads);
-    return DN_OK;
-}
-
 /* Largest memory besides the genotypes, about: counts, embedding and its double form, activations and their
  * gradients of the auxiliary net, what the backend keeps per thread. */
 static uint64_t memory_need(const train_data *d, const dn_config *c, const train_options *o)
@@ -110,7 +95,8 @@ static bool have_checkpoint(const train_task *t)
 }
 
 /* The task, with its lock held. */
-static dn_status locked(train_options *o, const train_task *t, const dn_config *c, dn_pool *pool, dn_err *err)
+static dn_status locked(train_options *o, const train_task *t, const dn_config *c, dn_device *dev,
+                        dn_pool *pool, dn_err *err)
 {
     dn_status status;
     train_data data = {0};
@@ -134,7 +120,9 @@ static dn_status locked(train_options *o, const train_task *t, const dn_config *
     train_data_report(&data, t);
     DN_TRY(train_data_load(&data, o, err));
     DN_TRY(check_memory(&data, c, o, err));
-    DN_TRY(dn_backend_cpu(&be, pool, err));
+    /* From here on this process may hold CUDA: all HDF5 inputs are open (device.h). */
+    DN_TRY(dn_device_load(dev, err));
+    DN_TRY(dev->cuda ? dev->plugin->backend_new(&be, &dev->options, err) : dn_backend_cpu(&be, pool, err));
     DN_TRY(train_run(o, t, c, &data, be, err));
     status = DN_OK;
 done:
@@ -150,6 +138,7 @@ static dn_status work(train_options *o, dn_err *err)
     dn_status status;
     dn_config c;
     train_task t = {0};
+    static dn_device dev; /* large */
     dn_pool *pool = NULL;
     dn_lock *lock = NULL;
     char *took_over = NULL;
@@ -158,13 +147,17 @@ static dn_status work(train_options *o, dn_err *err)
     DN_TRY(dn_config_read(&c, o->config, err));
     DN_TRY(train_task_resolve(&t, o, &c, err));
     train_config_apply(&c, o, &t);
-    DN_TRY(choose_device(o, err));
+    DN_TRY(dn_device_choose(&dev, &o->device, o->common.threads, err));
+    if (dev.loud)
+        dn_warn("%s", dev.line);
+    else
+        dn_info("%s", dev.line);
     DN_TRY(train_task_folder(o, err));
     DN_TRY(dn_lock_take(&lock, t.lock, &took_over, err));
     train_stop_lock(t.lock);
     if (took_over) dn_info("%s: the lock of %s, which no longer runs, is taken over", t.name, took_over);
     DN_TRY(dn_pool_new(&pool, o->common.threads, err));
-    DN_TRY(locked(o, &t, &c, pool, err));
+    DN_TRY(locked(o, &t, &c, &dev, pool, err));
     status = DN_OK;
 done:
     free(took_over);
@@ -178,7 +171,7 @@ done:
 
 int main(int argc, char **argv)
 {
-    train_options o = {.common = DN_COMMON_DEFAULT, .checkpoint_minutes = 10};
+    train_options o = {.common = DN_COMMON_DEFAULT, .device = DN_DEVICE_DEFAULT, .checkpoint_minutes = 10};
     o.common.memory = 0;
     const dn_opt opts[] = {
         {DN_OPT_GROUP, "Input", 0, NULL, NULL, 0, 0, NULL, NULL},
@@ -215,7 +208,7 @@ int main(int argc, char **argv)
         {DN_OPT_FLAG, "skip-train-eval", 0, &o.skip_train_eval, NULL, 0, 0,
          "leave out the evaluation pass over the training set (its draws are made: the model is the same)",
          NULL},
-        {DN_OPT_CHOICE, "device", 0, &o.device, "auto|cpu|cuda", 0, 0, "where to compute", NULL},
+        DN_DEVICE_OPTS(o.device),
         {DN_OPT_GROUP, "Output", 0, NULL, NULL, 0, 0, NULL, NULL},
         {DN_OPT_STR, "out", 'o', &o.out, "DIR", 0, 0, "folder for seed{S}_fold{F}.*; made if it is not there",
          NULL},

@@ -8,13 +8,13 @@
 #define DNTRAIN_H
 
 #include "config.h"
+#include "device.h"
 #include "dn.h"
 #include "model.h"
 #include "opt.h"
 
 enum { SCALE_NONE, SCALE_SQRT, SCALE_LINEAR };
 enum { INPUTS_AUTO, INPUTS_RAM, INPUTS_MEMMAP, INPUTS_PACKED };
-enum { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA };
 
 typedef struct {
     dn_common common;
@@ -23,7 +23,8 @@ typedef struct {
     const char *folds, *seeds;
     int task_type;
     uint64_t epochs, patience, batch_size;
-    int lr_scale, inputs, device;
+    int lr_scale, inputs;
+    dn_device_opts device;
     bool skip_train_eval;
     double checkpoint_minutes;
     bool fold_given, seed_given, task_given, epochs_given, patience_given, batch_given, memory_given;

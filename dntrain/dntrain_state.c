@@ -122,10 +122,11 @@ dn_status train_identity(char **text, const train_options *o, const train_task *
     *text = NULL;
     dn_status status = dn_config_text(c, &config, err);
     if (status != DN_OK) return status;
-    int n = asprintf(text, "task: %s\nfold: %llu\ndataset: %016llx\nsplit: %016llx\ntrain_eval: %d\n%s",
-                     o->task_type ? "regression" : "classification", (unsigned long long)t->fold,
-                     (unsigned long long)data_hash, (unsigned long long)split_hash,
-                     o->skip_train_eval ? 0 : 1, config);
+    int n =
+        asprintf(text, "task: %s\nfold: %llu\ndataset: %016llx\nsplit: %016llx\ntrain_eval: %d\n%s%s",
+                 o->task_type ? "regression" : "classification", (unsigned long long)t->fold,
+                 (unsigned long long)data_hash, (unsigned long long)split_hash, o->skip_train_eval ? 0 : 1,
+                 o->device.precision == DN_PRECISION_TF32 ? "precision: tf32\n" : "", config);
     free(config);
     if (n < 0) {
         *text = NULL;

@@ -177,19 +177,6 @@ setup() { unset SLURM_ARRAY_TASK_ID SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_RESTAR
     only_results out
 }
 
-@test "GP03: --device cuda without a CUDA backend is exit 9 before data are read; auto and cpu say what they use" {
-    small epochs=0
-    run train --fold 0 -o out --device cuda --data no-such-file.gpk
-    expect_exit 9
-    expect_text "CUDA" "--device cpu"
-    run train --fold 0 -o out --device auto
-    expect_exit 0
-    expect_text "device: cpu"
-    CUDA_VISIBLE_DEVICES="" run train --fold 1 -o out --device cpu
-    expect_exit 0
-    expect_text "device: cpu"
-}
-
 @test "--batch-size with --lr-scale changes the learning rates as documented" {
     small epochs=1 lr_main=0.004
     rates() { awk -F'\t' '$1 == 1 {print $8, $9}' "$1/seed78_fold0.log.tsv"; }
