@@ -29,3 +29,9 @@ refuse_text() {
         [[ $output != *"$w"* ]] || { echo "output holds '$w': $output"; return 1; }
     done
 }
+
+# Sanitizers keep memory of their own beside the program's: bounds on it are tested on the plain build.
+plain_build() { [ "${VARIANT:-cpu}" = cpu ]; }
+need_plain_build() { plain_build || skip "sanitizers use memory of their own"; }
+# room 40M: that in the plain build, which makes several blocks there; under a sanitizer what its own memory adds.
+room() { plain_build && echo "$1" || echo $((${1%M} + 600))M; }

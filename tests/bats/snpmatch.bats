@@ -7,9 +7,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR"
     kgp3=$SHARED/golden/kgp3
     real=$SHARED/realdata
-    # Sanitizers hold memory of their own: a bound that makes several blocks is then a larger one.
-    plain=1 tight=26M
-    case ${VARIANT:-cpu} in asan | tsan | ubsan | san) plain=0 tight=400M ;; esac
+    tight=$(room 26M) # several blocks
 }
 
 match() { "$BIN/snpmatch" "$@"; }
@@ -567,7 +565,7 @@ open('q.bed', 'wb').write(d[:3] + b'\x55' * (len(d) - 3))"
 }
 
 @test "ME01, IP02: 486,748 people in 28 GB: opened, sized right, the last people matched in bounded memory" {
-    [ $plain = 1 ] || skip "sanitizers need more address space than the bound"
+    need_plain_build
     awk 'BEGIN { for (i = 1; i <= 486748; i++) print "F" i " S" i " 0 0 1 -9" }' >big.fam
     awk 'BEGIN { for (i = 1; i <= 230000; i++) print 1 + int(i * 22 / 230001) "\trs" i "\t0\t" i "\tA\tG" }' >big.bim
     printf '\x6c\x1b\x01' >big.bed
