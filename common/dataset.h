@@ -29,8 +29,9 @@ bool dn_dataset_is_gpk(const dn_dataset *d);
 uint64_t dn_dataset_row_bytes(const dn_dataset *d);
 /* Packed rows of people [first, first + n) at *rows, stride dn_dataset_row_bytes: for a raw .gpk the mapping
  * itself, else put into buf (caller's: n x row_bytes, 64-aligned; must not be NULL). Padding calls are 3.
- * DN_EFORMAT for a value outside -1..2, with person, SNP, row and column. Thread-safe with a buffer each;
- * rows of a .h5 are read and packed in pieces of a few MiB, so memory beyond buf stays small. */
+ * DN_EFORMAT for a value outside -1..2, with person, SNP, row and column, and for a row of a .gpk whose
+ * checksum differs. Thread-safe with a buffer each; rows of a .h5 are read and packed in pieces of a few MiB,
+ * so memory beyond buf stays small. */
 DN_MUST_USE dn_status dn_dataset_rows(dn_dataset *d, uint64_t first, uint64_t n, uint8_t *buf,
                                       const uint8_t **rows, dn_err *err);
 /* The same, always copied into buf. */

@@ -141,6 +141,23 @@ setup() { unset SLURM_ARRAY_TASK_ID SLURM_ARRAY_JOB_ID SLURM_JOB_ID SLURM_RESTAR
     run "$BIN/dntrain" --data cut.gpk --split s.h5 --config c.yaml --fold 0 -o out
     expect_exit 4
     [ ! -e out/seed78_fold0.h5 ]
+    # one bit of person 3's genotypes, which are used in place: whoever reads them says so
+    "$PYTHON" - <<'PY'
+import struct
+b = bytearray(open("p.gpk", "rb").read())
+row_bytes, rows_offset = struct.unpack_from("<QQ", b, 32)
+b[rows_offset + 2 * row_bytes + 5] ^= 4
+open("flip.gpk", "wb").write(b)
+PY
+    iid=$(awk 'NR == 3 { print $2 }' p.fam)
+    for reader in "dntrain --data flip.gpk --split s.h5 --config c.yaml --fold 0 -o out" \
+        "dnsplit flip.gpk --folds 2 --seed 1 --stats-npz no.npz --embedding-npz no2.npz -o no.h5"; do
+        read -ra words <<<"$reader"
+        run "$BIN/${words[0]}" "${words[@]:1}"
+        expect_exit 4
+        expect_text "flip.gpk: the genotypes of person 3 ($iid) are damaged"
+    done
+    [ ! -e no.h5 ] && [ ! -e no.npz ]
     # a cohort that snpmatch made is no panel
     "$TOOLS/dnsim" -q -o nolab -n 120 -m 300
     "$BIN/gpack" -q --bfile nolab -o nolab.gpk
