@@ -35,3 +35,17 @@ plain_build() { [ "${VARIANT:-cpu}" = cpu ]; }
 need_plain_build() { plain_build || skip "sanitizers use memory of their own"; }
 # room 40M: that in the plain build, which makes several blocks there; under a sanitizer what its own memory adds.
 room() { plain_build && echo "$1" || echo $((${1%M} + 600))M; }
+
+# big.bed/.bim/.fam: 486,748 people x 230,000 SNPs, 28 GB, nearly all of it a hole: everybody has two A1 everywhere, but
+# for the first and last four people at the first and last SNP and either side of 2^31 and 2^32 bytes.
+huge_fileset() {
+    local snp
+    awk 'BEGIN { for (i = 1; i <= 486748; i++) print "F S" i " 0 0 1 -9" }' >big.fam
+    awk 'BEGIN { for (i = 1; i <= 230000; i++) print "1\trs" i "\t0\t" i "\tA\tG" }' >big.bim
+    printf '\x6c\x1b\x01' >big.bed
+    truncate -s 27988010003 big.bed || skip "no sparse files here"
+    for snp in 0 17647 17648 35296 229999; do # 0xe4: A1 hom, missing, het, A2 hom; 0x1b: the other way round
+        printf '\xe4' | dd of=big.bed bs=1 seek=$((3 + snp * 121687)) conv=notrunc status=none
+        printf '\x1b' | dd of=big.bed bs=1 seek=$((3 + snp * 121687 + 121686)) conv=notrunc status=none
+    done
+}

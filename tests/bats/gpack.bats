@@ -449,14 +449,7 @@ with h5py.File('a.h5') as f: print([x.decode('latin-1').encode('latin-1').decode
 }
 
 @test "IP02: first and last people of a 28 GB .bed, in bounded memory" {
-    awk 'BEGIN { for (i = 1; i <= 486748; i++) print "F S" i " 0 0 1 -9" }' >big.fam
-    awk 'BEGIN { for (i = 1; i <= 230000; i++) print "1\trs" i "\t0\t" i "\tA\tG" }' >big.bim
-    printf '\x6c\x1b\x01' >big.bed
-    truncate -s 27988010003 big.bed || skip "no sparse files here"
-    for snp in 0 17647 17648 35296 229999; do
-        printf '\xe4' | dd of=big.bed bs=1 seek=$((3 + snp * 121687)) conv=notrunc status=none
-        printf '\x1b' | dd of=big.bed bs=1 seek=$((3 + snp * 121687 + 121686)) conv=notrunc status=none
-    done
+    huge_fileset
     printf 'F S1\nF S2\nF S3\nF S486747\nF S486748\n' >few
     run "$gpack" -b big --keep few -o few.gpk --memory 256M
     expect_exit 0

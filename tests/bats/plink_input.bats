@@ -50,14 +50,7 @@ same_as_plink() {
 }
 
 @test "IP02: a .bed of 28 GB: 64-bit sizes and offsets" {
-    awk 'BEGIN { for (i = 1; i <= 486748; i++) print "F S" i " 0 0 1 -9" }' >big.fam
-    awk 'BEGIN { for (i = 1; i <= 230000; i++) print "1\trs" i "\t0\t" i "\tA\tG" }' >big.bim
-    printf '\x6c\x1b\x01' >big.bed
-    truncate -s 27988010003 big.bed || skip "no sparse files here"
-    for snp in 0 17647 17648 35296 229999; do
-        printf '\xe4' | dd of=big.bed bs=1 seek=$((3 + snp * 121687)) conv=notrunc status=none
-        printf '\x1b' | dd of=big.bed bs=1 seek=$((3 + snp * 121687 + 121686)) conv=notrunc status=none
-    done
+    huge_fileset
     local limit=unlimited
     ! plain_build || limit=1000000 # KiB; sanitizers reserve terabytes
     run bash -c "ulimit -v $limit; $dump -b big --no-people --no-snps --list 0,1,17647,17648,17649,35296,229999 --count 6"

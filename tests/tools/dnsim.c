@@ -18,6 +18,7 @@
 #include "io.h"
 #include "log.h"
 #include "opt.h"
+#include "simrng.h"
 
 enum { MAX_POPS = 64 };
 
@@ -27,20 +28,6 @@ typedef struct {
     uint64_t n_people, n_cohort, n_snps, n_pops, n_regions, seed;
     double fst_region, fst_pop, missing, swap, flip, drop;
 } options;
-
-/* splitmix64: one 64-bit state, good enough for simulated genotypes and seeded anywhere. */
-static uint64_t next64(uint64_t *s)
-{
-    uint64_t z = (*s += 0x9E3779B97F4A7C15u);
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static double unit(uint64_t *s)
-{
-    return (double)(next64(s) >> 11) * 0x1p-53;
-}
 
 static double normal(uint64_t *s)
 {

@@ -16,6 +16,7 @@
 #include "opt.h"
 #include "package.h"
 #include "plink.h"
+#include "simrng.h"
 
 typedef struct {
     dn_common common;
@@ -24,19 +25,6 @@ typedef struct {
     double matched, missing;
     bool regression, flat;
 } options;
-
-static uint64_t next64(uint64_t *s)
-{
-    uint64_t z = (*s += 0x9E3779B97F4A7C15u);
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static double unit(uint64_t *s)
-{
-    return (double)(next64(s) >> 11) * 0x1p-53;
-}
 
 static dn_status floats(float **v, uint64_t n, double mean, double spread, uint64_t *s, dn_err *err)
 {
