@@ -123,15 +123,12 @@ static void look(const char *path, report *r)
     snprintf(r->built, sizeof r->built, "%s", p->built ? p->built : "");
     r->status = p->devices(r->list, DN_DEVICE_MAX, &n, &err);
     if (r->status != DN_OK) {
-        /* A plugin with the CUDA runtime in it loads where there is no driver at all. */
-        void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+        /* A machine without a driver is nothing unusual. */
         r->status = DN_EGPU;
-        r->unusual = driver != NULL;
-        snprintf(r->why, sizeof r->why, "%.1500s. %s", err.msg,
-                 driver
-                     ? "nvidia-smi shows driver and devices"
-                     : "The driver's library, libcuda.so.1, is not on this machine (in a container: start it "
-                       "with --nv or --gpus)");
+        r->unusual = strstr(err.msg, "libcuda.so") == NULL;
+        snprintf(r->why, sizeof r->why, "%.1500s (%s)", err.msg,
+                 r->unusual ? "nvidia-smi shows driver and devices"
+                            : "in a container: start it with --nv or --gpus");
         return;
     }
     r->unusual = false;
@@ -383,6 +380,22 @@ uint64_t dn_device_memory(const dn_device *d)
         if (d->list[i].memory_free < least) least = d->list[i].memory_free;
     }
     return d->cuda ? least : 0;
+}
+
+dn_status dn_device_taken(const dn_device *d, uint64_t *taken, uint64_t *left, dn_err *err)
+{
+    dn_cuda_device now_there[DN_DEVICE_MAX];
+    size_t n = 0;
+    dn_status status = d->plugin->devices(now_there, DN_DEVICE_MAX, &n, err);
+    if (status != DN_OK) return status;
+    *taken = 0;
+    *left = UINT64_MAX;
+    for (size_t i = 0; i < d->options.n_devices && i < d->n_found && i < n; i++) {
+        uint64_t before = d->list[i].memory_free, after = now_there[i].memory_free;
+        if (before > after && before - after > *taken) *taken = before - after;
+        if (after < *left) *left = after;
+    }
+    return DN_OK;
 }
 
 void dn_device_describe(FILE *f)

@@ -78,6 +78,10 @@ DN_MUST_USE dn_status dn_device_load(dn_device *d, dn_err *err);
 /* Least memory, in bytes, that is free on the devices in use, as seen by dn_device_choose(). */
 uint64_t dn_device_memory(const dn_device *d);
 
+/* With the plugin loaded: most bytes that were taken on one of the devices in use since dn_device_choose(),
+ * CUDA's own share and other processes' included, and least that are free. */
+DN_MUST_USE dn_status dn_device_taken(const dn_device *d, uint64_t *taken, uint64_t *left, dn_err *err);
+
 /* For --version: the plugin and the devices of this machine, or why there are none, as lines that begin with
  * "CUDA: " and "GPU ". Asks the driver for 10 seconds at most. */
 void dn_device_describe(FILE *f);

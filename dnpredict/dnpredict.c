@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "matched.h"
+#include "device.h"
 #include "dnpredict_join.h"
 #include "dnpredict_run.h"
 #include "dnpredict_table.h"
 #include "geno.h"
 #include "io.h"
 #include "log.h"
+#include "matched.h"
 #include "model.h"
 #include "opt.h"
 #include "par.h"
@@ -20,6 +21,7 @@ typedef struct {
     dn_common common;
     const char *model, *out, *scores, *report, *classes, *shard;
     bool join;
+    dn_device_opts device;
     uint64_t shard_i, shard_n; /* 0: everybody */
 } options;
 
@@ -34,13 +36,16 @@ static dn_status check_options(options *o, const dn_strs *operands, dn_err *err)
         if (operands->n == 0)
             return dn_fail(err, DN_EUSAGE,
                            "--join needs the parts: dnpredict --join part*.tsv -o predictions.tsv");
-        if (o->model || o->scores || o->shard || o->classes) {
-            return dn_fail(err, DN_EUSAGE, "--join takes parts, -o and --report only: not --%s",
-                           o->model    ? "model"
-                           : o->scores ? "scores"
-                           : o->shard  ? "shard"
-                                       : "classes");
-        }
+        const char *other = o->model                             ? "model"
+                            : o->scores                          ? "scores"
+                            : o->shard                           ? "shard"
+                            : o->classes                         ? "classes"
+                            : o->device.device != DN_DEVICE_AUTO ? "device"
+                            : o->device.gpus_given               ? "gpus"
+                            : o->device.precision                ? "precision"
+                                                                 : NULL;
+        if (other)
+            return dn_fail(err, DN_EUSAGE, "--join takes parts, -o and --report only: not --%s", other);
         return DN_OK;
     }
     if (!o->model)
@@ -101,7 +106,7 @@ static void say_match(const dn_matched *c, const dn_model *model)
     }
 }
 
-static void say_result(const dn_predict_stats *st, const dn_model *model, const dn_matched *c)
+static void say_result(const dn_predict_stats *st, const dn_model *model, const dn_matched *c, bool cuda)
 {
     uint64_t units = 0;
     for (size_t m = 0; m < model->n_members; m++) units += model->members[m].layer[0].n_out;
@@ -113,7 +118,10 @@ static void say_result(const dn_predict_stats *st, const dn_model *model, const 
                 (ull)st->low_call, (ull)st->n_people);
     }
     double fat = (double)st->n_people * (double)c->n_cols * (double)units;
-    if (st->seconds > 0 && st->fat_cpu > 0) {
+    if (st->seconds > 0 && cuda) {
+        dn_info("%llu people predicted: %.0f people/s; the GPU was waited for in %.2f of %.2f s",
+                (ull)st->n_people, (double)st->n_people / st->seconds, st->fat_seconds, st->seconds);
+    } else if (st->seconds > 0 && st->fat_cpu > 0) {
         dn_info("%llu people predicted: %.0f people/s, %.0f per CPU second; fat layer %.1f G multiply-add "
                 "equivalents per CPU second",
                 (ull)st->n_people, (double)st->n_people / st->seconds, (double)st->n_people / st->cpu,
@@ -130,9 +138,15 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
     dn_part part;
     dn_predict_plan plan;
     dn_predict_stats st;
+    static dn_device dev; /* large */
     DN_TRY(dn_out_check(o->out, flags, err));
     if (o->scores) DN_TRY(dn_out_check(o->scores, flags | DN_OUT_BINARY, err));
     if (o->report) DN_TRY(dn_out_check(o->report, flags, err));
+    DN_TRY(dn_device_choose(&dev, &o->device, o->common.threads, err));
+    if (dev.loud)
+        dn_warn("%s", dev.line);
+    else
+        dn_info("%s", dev.line);
     DN_TRY(dn_pool_new(&pool, o->common.threads, err));
     /* Files are looked at before the model is loaded, so that a wrong name costs nothing. */
     bool piped = strcmp(input, "-") == 0;
@@ -146,7 +160,7 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
         part = (dn_part){.shard = o->shard_i, .n_shards = o->shard_n, .n_people = cohort->n_people};
         dn_part_range(o->shard_i, o->shard_n, cohort->n_people, &part.first, &part.last);
         part.people_hash = dn_table_people_hash(&cohort->people);
-        part.run = dn_predict_run_hash(model, cohort);
+        part.run = dn_predict_run_hash(model, cohort, dev.cuda && dev.options.tf32);
         dn_info("shard %llu of %llu: people %llu to %llu of %llu", (ull)o->shard_i, (ull)o->shard_n,
                 (ull)part.first + 1, (ull)part.last, (ull)cohort->n_people);
     }
@@ -161,16 +175,22 @@ static dn_status run_predict(const options *o, const char *input, unsigned flags
                           .part = o->shard_n ? &part : NULL,
                           .memory = o->common.memory,
                           .pool = pool,
+                          .device = &dev,
                           .progress = dn_progress};
     DN_TRY(dn_predict_plan_make(&job, &plan, err));
     dn_info("memory: weights %.1f MiB, blocks of %llu people %.1f MiB, bound %.1f MiB",
             (double)plan.weights / 1048576, (ull)plan.people, (double)plan.block / 1048576,
             (double)o->common.memory / 1048576);
+    /* From here on this process may hold CUDA: all HDF5 inputs are open (device.h). */
+    DN_TRY(dn_device_load(&dev, err));
+    if (dev.cuda)
+        dn_info("memory on the GPU: about %.1f of %.1f MiB free", (double)plan.gpu / 1048576,
+                (double)dn_device_memory(&dev) / 1048576);
     dn_progress_start("predicting", n, "people");
     status = dn_predict_run(&job, &plan, &st, err);
     dn_progress_end();
     if (status != DN_OK) goto done;
-    say_result(&st, model, cohort);
+    say_result(&st, model, cohort, dev.cuda);
 done:
     dn_matched_close(cohort);
     dn_model_free(model);
@@ -182,7 +202,7 @@ int main(int argc, char **argv)
 {
     dn_err err = {0};
     dn_status status;
-    options o = {.common = DN_COMMON_DEFAULT};
+    options o = {.common = DN_COMMON_DEFAULT, .device = DN_DEVICE_DEFAULT};
     dn_strs operands = {0};
     o.common.memory = (uint64_t)4 << 30;
     const dn_opt table[] = {
@@ -204,6 +224,7 @@ int main(int argc, char **argv)
          "predict only the I-th of N equal parts of the people (I from 1)", NULL},
         {DN_OPT_FLAG, "join", 0, &o.join, NULL, 0, 0, "put the parts of all N shards together, checked",
          NULL},
+        DN_DEVICE_OPTS(o.device),
         DN_COMMON_OPTS(o.common),
     };
     const size_t n = sizeof table / sizeof table[0];

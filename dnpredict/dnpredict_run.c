@@ -8,22 +8,25 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dnpredict_fat.h"
 #include "dnpredict_report.h"
-#include "fat.h"
 #include "geno.h"
 #include "mainnet.h"
 
 typedef unsigned long long ull;
 
-#define BLOCK     4096 /* people: the table kernel builds its tables once for so many */
-#define MIN_BLOCK 16
-#define GROUP     16 /* people of one item of the main nets */
+#define GROUP 16 /* people of one item of the main nets */
+
+/* A block of people between its reading and its end: DN_PREDICT_SLOTS of them, used in turn. */
+typedef struct {
+    uint64_t first, n;
+    float *call_rate; /* n */
+} slot;
 
 typedef struct {
     const dn_predict_job *job;
     uint64_t n_block, n_units, n_out, hidden_units; /* hidden_units: 0 without scores */
-    dn_fat_problem fat;
-    dn_fat_member *fat_members;
+    dn_predict_fat *fat;
     dn_mainnet **net; /* L */
     uint64_t *z_at;   /* L: first unit of a member in a row of z */
     float *z;         /* B x n_units */
@@ -31,16 +34,19 @@ typedef struct {
     float *hidden;    /* L x B x H */
     double *scratch;  /* per worker */
     size_t scratch_doubles;
-    float *call_rate; /* B */
+    slot slots[DN_PREDICT_SLOTS];
+    uint64_t n_read, n_back, n_ended; /* blocks so far: submitted, with z back, written */
+    size_t depth;                     /* of them under way at most */
     dn_table *table;
     dn_h5 *scores;
     dn_cohort_report *report;
     uint64_t written;    /* people */
     uint64_t scores_sum; /* of what went into /scores: see docs/format-predictions.md */
     char *person;        /* scratch for it: row number, L x C floats */
-    /* of the block at hand */
-    const uint8_t *rows;
+    const uint8_t *rows; /* of the block that was read last */
+    /* of the block whose z is back */
     uint64_t n;
+    float *call_rate;
     uint64_t bad; /* person * L + member of the first number that is not finite; UINT64_MAX: none */
 } run;
 
@@ -51,105 +57,9 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static uint64_t hidden_units_of(const dn_model *model)
-{
-    uint64_t widest = 0;
-    for (size_t m = 0; m < model->n_members; m++) {
-        uint64_t n = model->members[m].layer[model->members[m].n_layers - 2].n_out;
-        widest = n > widest ? n : widest;
-    }
-    return widest;
-}
-
 static uint64_t units_of(const dn_member *m)
 {
     return m->layer[0].n_out;
-}
-
-/* ---- memory ---- */
-
-static uint64_t weight_bytes(const dn_model *model)
-{
-    uint64_t bytes = model->n_norms * model->n_snps * 2 * sizeof(double) + model->n_snps * sizeof(float) +
-                     model->snps.id.used + model->snps.chrom.used + model->snps.a1.used +
-                     model->snps.a2.used + 40 * model->n_snps;
-    for (size_t m = 0; m < model->n_members; m++)
-        bytes += model->n_snps * units_of(&model->members[m]) * sizeof(float);
-    return bytes;
-}
-
-static dn_status make_fat(const dn_model *model, const dn_matched *cohort, dn_fat_member **members,
-                          dn_fat_problem *fat, dn_err *err)
-{
-    dn_status status = dn_alloc(members, model->n_members, sizeof **members, "members", err);
-    if (status != DN_OK) return status;
-    for (size_t m = 0; m < model->n_members; m++) {
-        const dn_member *x = &model->members[m];
-        const dn_norm *norm = &model->norms[x->norm];
-        (*members)[m] = (dn_fat_member){x->fat, units_of(x), norm->mean, norm->sd};
-    }
-    *fat = (dn_fat_problem){cohort->n_cols, cohort->place, cohort->scale, model->n_members, *members};
-    return DN_OK;
-}
-
-static uint64_t block_bytes(const dn_predict_job *job, const dn_fat_problem *fat, uint64_t n)
-{
-    const dn_model *model = job->model;
-    uint64_t units = 0;
-    for (size_t m = 0; m < model->n_members; m++) units += units_of(&model->members[m]);
-    uint64_t hidden = job->scores ? hidden_units_of(model) : 0;
-    uint64_t rows = dn_gpk_row_bytes(job->cohort->n_cols) * n; /* mapped pages count too */
-    uint64_t buffer = dn_matched_buffer_bytes(job->cohort, n);
-    return (units + model->n_members * (model->n_out + hidden) + 1) * n * sizeof(float) +
-           dn_fat_scratch(fat, n, dn_pool_threads(job->pool)) + (buffer > rows ? buffer : rows);
-}
-
-dn_status dn_predict_plan_make(const dn_predict_job *job, dn_predict_plan *plan, dn_err *err)
-{
-    dn_status status;
-    dn_fat_member *members = NULL;
-    dn_fat_problem fat;
-    const dn_matched *c = job->cohort;
-    uint64_t n_people = job->part ? job->part->last - job->part->first : c->n_people;
-    uint64_t fixed = c->people.iid.used + c->people.fid.used + 16 * c->n_people + ((uint64_t)16 << 20);
-    DN_TRY(make_fat(job->model, c, &members, &fat, err));
-    plan->weights = weight_bytes(job->model);
-    /* Every 8 threads want a sub-block of their own. */
-    plan->people = BLOCK * ((dn_pool_threads(job->pool) + 7) / 8);
-    if (plan->people > n_people) plan->people = n_people ? n_people : 1;
-    while (plan->people > MIN_BLOCK &&
-           plan->weights + fixed + block_bytes(job, &fat, plan->people) > job->memory) {
-        plan->people = (plan->people + 1) / 2;
-    }
-    plan->block = fixed + block_bytes(job, &fat, plan->people);
-    if (plan->weights + plan->block > job->memory) {
-        DN_TRY(dn_fail(err, DN_ENOMEM,
-                       "--memory %llu MiB is too little: the model's weights take %llu MiB and a block of "
-                       "%llu people %llu MiB: "
-                       "give --memory %lluM",
-                       (ull)(job->memory >> 20), (ull)(plan->weights >> 20), (ull)plan->people,
-                       (ull)(plan->block >> 20) + 1, (ull)((plan->weights + plan->block) >> 20) + 1));
-    }
-    status = DN_OK;
-done:
-    free(members);
-    return status;
-}
-
-uint64_t dn_predict_run_hash(const dn_model *model, const dn_matched *cohort)
-{
-    uint64_t v[8] = {model->snps_hash,      dn_strs_hash(&model->classes),
-                     (uint64_t)model->task, model->n_members,
-                     cohort->n_cols,        cohort->fingerprint};
-    memcpy(&v[6], &cohort->scale, sizeof v[6]);
-    v[7] = cohort->place ? dn_hash(cohort->place, cohort->n_cols * sizeof *cohort->place) : 0;
-    uint64_t h = dn_hash(v, sizeof v);
-    for (size_t m = 0; m < model->n_members; m++) {
-        uint64_t w[3] = {h, model->members[m].weight_hash,
-                         dn_hash(model->members[m].name, strlen(model->members[m].name))};
-        h = dn_hash(w, sizeof w);
-    }
-    return h;
 }
 
 /* ---- set-up ---- */
@@ -272,14 +182,28 @@ static void member_of_people(run *r, size_t m, uint64_t from, uint64_t to, doubl
 static void people_item(void *ctx, size_t item, size_t worker)
 {
     run *r = ctx;
-    const dn_matched *c = r->job->cohort;
     uint64_t from = item * GROUP, to = from + GROUP < r->n ? from + GROUP : r->n;
-    for (uint64_t i = from; i < to; i++) {
-        uint64_t calls = c->n_cols - dn_geno_count_missing(r->rows + i * c->row_bytes, c->n_cols);
-        r->call_rate[i] = (float)((double)calls / (double)c->n_cols);
-    }
     for (size_t m = 0; m < r->job->model->n_members; m++) {
         member_of_people(r, m, from, to, r->scratch + worker * r->scratch_doubles);
+    }
+}
+
+/* The slot of a block by its number. */
+static slot *slot_of(run *r, uint64_t block)
+{
+    return &r->slots[block % DN_PREDICT_SLOTS];
+}
+
+static void count_item(void *ctx, size_t item, size_t worker)
+{
+    (void)worker;
+    run *r = ctx;
+    const dn_matched *c = r->job->cohort;
+    const slot *b = slot_of(r, r->n_read);
+    uint64_t from = item * GROUP, to = from + GROUP < b->n ? from + GROUP : b->n;
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t calls = c->n_cols - dn_geno_count_missing(r->rows + i * c->row_bytes, c->n_cols);
+        b->call_rate[i] = (float)((double)calls / (double)c->n_cols);
     }
 }
 
@@ -325,19 +249,51 @@ done:
     return status;
 }
 
-static dn_status one_block(run *r, uint64_t first, uint64_t n, dn_predict_stats *stats, dn_err *err)
+/* Reads a block and hands it to the fat layer. All threads count its calls first, which brings a mapped file
+ * into memory at their joint speed. */
+static dn_status begin_block(run *r, uint64_t first, uint64_t n, dn_err *err)
 {
     dn_status status;
     const dn_predict_job *job = r->job;
-    r->n = n;
-    r->bad = UINT64_MAX;
+    slot *b = slot_of(r, r->n_read);
+    b->first = first;
+    b->n = n;
     DN_TRY(dn_matched_rows(job->cohort, first, n, job->pool, &r->rows, err));
-    double t = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    DN_TRY(dn_fat_forward(&r->fat, r->rows, job->cohort->row_bytes, n, r->z, job->pool, err));
-    stats->fat_cpu += seconds(CLOCK_PROCESS_CPUTIME_ID) - t;
-    dn_pool_run(job->pool, (n + GROUP - 1) / GROUP, people_item, r);
+    dn_pool_run(job->pool, (n + GROUP - 1) / GROUP, count_item, r);
+    DN_TRY(dn_predict_fat_submit(r->fat, r->rows, n, err));
+    if (r->depth > 1) dn_matched_release(job->cohort, first, n); /* a GPU has its own copy by now */
+    r->n_read++;
+done:
+    return status;
+}
+
+/* Waits for z of the oldest block under way. */
+static dn_status await_block(run *r, dn_predict_stats *stats, dn_err *err)
+{
+    dn_status status;
+    const slot *b = slot_of(r, r->n_back);
+    double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
+    DN_TRY(dn_predict_fat_wait(r->fat, r->z, err));
+    stats->fat_cpu += seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    stats->fat_seconds += seconds(CLOCK_MONOTONIC) - wall;
+    if (r->depth == 1) dn_matched_release(r->job->cohort, b->first, b->n);
+    r->n_back++;
+done:
+    return status;
+}
+
+/* Main nets and outputs of the block whose z is back. */
+static dn_status end_block(run *r, dn_predict_stats *stats, dn_err *err)
+{
+    dn_status status;
+    const dn_predict_job *job = r->job;
+    const slot *b = slot_of(r, r->n_ended);
+    r->n = b->n;
+    r->call_rate = b->call_rate;
+    r->bad = UINT64_MAX;
+    dn_pool_run(job->pool, (r->n + GROUP - 1) / GROUP, people_item, r);
     if (r->bad != UINT64_MAX) {
-        uint64_t person = first + r->bad / job->model->n_members;
+        uint64_t person = b->first + r->bad / job->model->n_members;
         DN_TRY(dn_fail(err, DN_ENUMERIC,
                        "model %s gives numbers that are not finite for sample %s (%llu): its weights are "
                        "damaged or its training "
@@ -345,7 +301,28 @@ static dn_status one_block(run *r, uint64_t first, uint64_t n, dn_predict_stats 
                        job->model->members[r->bad % job->model->n_members].name,
                        dn_strs_get(&job->cohort->people.iid, person), (ull)person + 1));
     }
-    DN_TRY(write_block(r, first, stats, err));
+    DN_TRY(write_block(r, b->first, stats, err));
+    r->n_ended++;
+    if (job->progress) job->progress(r->written);
+    status = DN_OK;
+done:
+    return status;
+}
+
+/* People [first, last). With GPUs, two blocks are under way while this process works on the one before. */
+static dn_status all_blocks(run *r, uint64_t first, uint64_t last, dn_predict_stats *stats, dn_err *err)
+{
+    dn_status status;
+    r->depth = dn_predict_fat_depth(r->job->device);
+    for (uint64_t i = first; i < last; i += r->n_block) {
+        DN_TRY(begin_block(r, i, last - i < r->n_block ? last - i : r->n_block, err));
+        if (r->n_ended < r->n_back) DN_TRY(end_block(r, stats, err));
+        if (r->n_read - r->n_back == r->depth) DN_TRY(await_block(r, stats, err));
+    }
+    while (r->n_ended < r->n_read) {
+        if (r->n_ended < r->n_back) DN_TRY(end_block(r, stats, err));
+        if (r->n_back < r->n_read) DN_TRY(await_block(r, stats, err));
+    }
     status = DN_OK;
 done:
     return status;
@@ -419,8 +396,7 @@ dn_status dn_predict_run(const dn_predict_job *job, const dn_predict_plan *plan,
     memset(stats, 0, sizeof *stats);
     DN_TRY(check_names(&r, err));
     DN_TRY(make_nets(&r, err));
-    if (job->scores) r.hidden_units = hidden_units_of(model);
-    DN_TRY(make_fat(model, c, &r.fat_members, &r.fat, err));
+    if (job->scores) r.hidden_units = dn_predict_hidden_units(model);
     DN_TRY(dn_table_open(&r.table, job->out, job->out_flags, model, job->part, err));
     if (job->report) {
         DN_TRY(make_report(&r, err));
@@ -434,7 +410,10 @@ dn_status dn_predict_run(const dn_predict_job *job, const dn_predict_plan *plan,
     DN_TRY(dn_alloc_aligned(&r.z, plan->people * r.n_units, sizeof *r.z, "block of people", err));
     DN_TRY(dn_alloc_aligned(&r.out, plan->people * model->n_members * r.n_out, sizeof *r.out,
                             "block of people", err));
-    DN_TRY(dn_alloc(&r.call_rate, plan->people, sizeof *r.call_rate, "block of people", err));
+    for (size_t k = 0; k < DN_PREDICT_SLOTS; k++) {
+        DN_TRY(dn_alloc(&r.slots[k].call_rate, plan->people, sizeof(float), "block of people", err));
+    }
+    DN_TRY(dn_predict_fat_new(&r.fat, model, c, plan->people, job->device, job->pool, err));
     if (r.hidden_units) {
         DN_TRY(dn_alloc_aligned(&r.hidden, plan->people * model->n_members * r.hidden_units, sizeof *r.hidden,
                                 "block of people", err));
@@ -443,12 +422,7 @@ dn_status dn_predict_run(const dn_predict_job *job, const dn_predict_plan *plan,
                             "main nets", err));
     double began = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
     DN_TRY(pass_by(&r, 0, first, err));
-    for (uint64_t i = first; i < last; i += plan->people) {
-        uint64_t n = last - i < plan->people ? last - i : plan->people;
-        DN_TRY(one_block(&r, i, n, stats, err));
-        dn_matched_release(c, i, n);
-        if (job->progress) job->progress(i + n - first);
-    }
+    DN_TRY(all_blocks(&r, first, last, stats, err));
     DN_TRY(pass_by(&r, last, c->n_people, err));
     stats->n_people = last - first;
     stats->seconds = seconds(CLOCK_MONOTONIC) - began;
@@ -462,12 +436,12 @@ done:
     for (size_t m = 0; r.net && m < model->n_members; m++) dn_mainnet_free(r.net[m]);
     free(r.net);
     free(r.z_at);
-    free(r.fat_members);
+    dn_predict_fat_free(r.fat);
     free(r.z);
     free(r.out);
     free(r.hidden);
     free(r.person);
-    free(r.call_rate);
+    for (size_t k = 0; k < DN_PREDICT_SLOTS; k++) free(r.slots[k].call_rate);
     free(r.scratch);
     return status;
 }

@@ -17,6 +17,8 @@
 #include "lock.h"
 #include "log.h"
 
+enum { GPU_ROOM = 4096 }; /* people that an evaluation on a GPU may take at a time */
+
 static const char about[] =
     "Trains the model of one fold and one seed and writes it as a package, DIR/seed{S}_fold{F}.h5, with a "
     "log (.log.tsv) and\n"
@@ -104,7 +106,8 @@ static dn_status locked(train_options *o, const train_task *t, const dn_config *
     bool finished = false;
     char *damaged = NULL, *differs = NULL;
     train_task_sweep(t, o);
-    DN_TRY(train_data_open(&data, o, t, c->batch_size, pool, err));
+    uint64_t room = dev->cuda && c->batch_size < GPU_ROOM ? GPU_ROOM : c->batch_size;
+    DN_TRY(train_data_open(&data, o, t, room, pool, err));
     if (o->common.force) remove_old(t);
     DN_TRY(train_package_check(t, o, c, data.data_hash, data.split_hash, &finished, &damaged, &differs, err));
     if (finished) goto done;
@@ -123,7 +126,7 @@ static dn_status locked(train_options *o, const train_task *t, const dn_config *
     /* From here on this process may hold CUDA: all HDF5 inputs are open (device.h). */
     DN_TRY(dn_device_load(dev, err));
     DN_TRY(dev->cuda ? dev->plugin->backend_new(&be, &dev->options, err) : dn_backend_cpu(&be, pool, err));
-    DN_TRY(train_run(o, t, c, &data, be, err));
+    DN_TRY(train_run(o, t, c, &data, be, dev, err));
     status = DN_OK;
 done:
     dn_backend_free(be);

@@ -21,9 +21,8 @@
 #include "dntrain_state.h"
 #include "log.h"
 
-enum {
-    EVAL_BLOCK = 1024
-}; /* people to a call: the same in every way of reading, so that sums are the same */
+/* People to a call in evaluations, at least: the same in every way of reading, so that sums are the same. */
+enum { EVAL_BLOCK = 1024 };
 
 typedef struct {
     const train_options *o;
@@ -34,7 +33,7 @@ typedef struct {
     train_state s;
     char *identity;
     double *mean, *sd;
-    uint64_t n_batches;
+    uint64_t n_batches, eval_block;
     bool keep_previous; /* the checkpoint under its own name is whole */
     bool log_dirty;     /* the log could not be written; it is tried again at the next chance */
     double saved_at;
@@ -100,9 +99,9 @@ static dn_status evaluate(run *r, dn_split_set set, double *loss, double *acc, d
 {
     uint64_t n = r->d->n[set], correct = 0;
     double sum = 0;
-    for (uint64_t i = 0; i < n; i += EVAL_BLOCK) {
+    for (uint64_t i = 0; i < n; i += r->eval_block) {
         dn_net_batch b;
-        uint64_t k = n - i < EVAL_BLOCK ? n - i : EVAL_BLOCK;
+        uint64_t k = n - i < r->eval_block ? n - i : r->eval_block;
         dn_status status = train_data_batch(r->d, set, NULL, i, k, &b, err);
         if (status != DN_OK) return status;
         status = dn_net_eval(r->net, &b, &sum, &correct, NULL, train_stop_asked, NULL, err);
@@ -384,10 +383,10 @@ static dn_status new_net(run *r, const float *emb, dn_backend *be, dn_err *err)
 }
 
 dn_status train_run(const train_options *o, const train_task *t, const dn_config *c, train_data *data,
-                    dn_backend *be, dn_err *err)
+                    dn_backend *be, const dn_device *dev, dn_err *err)
 {
     dn_status status;
-    run r = {.o = o, .t = t, .c = c, .d = data};
+    run r = {.o = o, .t = t, .c = c, .d = data, .eval_block = EVAL_BLOCK};
     float *emb = NULL;
     uint64_t n_flat = 0, n_empty = 0;
     bool resumed;
@@ -409,7 +408,16 @@ dn_status train_run(const train_options *o, const train_task *t, const dn_config
     }
     if (n_flat == data->n_snps)
         DN_TRY(dn_fail(err, DN_ENUMERIC, "no SNP varies in the training set of %s", t->name));
+    /* A GPU likes more people at a time, as far as there is room for a batch. */
+    if (be->eval_block > EVAL_BLOCK)
+        r.eval_block = be->eval_block < data->n_room ? be->eval_block : data->n_room;
     DN_TRY(new_net(&r, emb, be, err));
+    if (dev->cuda) {
+        uint64_t taken, left;
+        DN_TRY(dn_device_taken(dev, &taken, &left, err));
+        dn_info("memory on the GPU: %.1f MiB taken, %.1f MiB free", (double)taken / 1048576,
+                (double)left / 1048576);
+    }
     DN_TRY(train_state_new(&r.s, r.net, data->n[DN_SPLIT_TRAIN], err));
     train_stop_armed();
     r.saved_at = now();

@@ -157,3 +157,46 @@ before_data() {
     expect_exit 0
     expect_text "did not answer within 0.3 s"
 }
+
+@test "GP03: dnpredict: cuda without a GPU is exit 9 before data are read; auto says what it took; the table does not change" {
+    cd "$BATS_TEST_TMPDIR"
+    alone
+    run "${dnpredict[@]}" --model no-such-model no-such-file.gpk -o a.tsv --device cuda
+    expect_exit 9
+    expect_text "backend_cuda.so, is not installed" "make CUDA=1"
+    with old "${dnpredict[@]}" --model no-such-model no-such-file.gpk -o a.tsv --device cuda
+    expect_exit 9
+    expect_text "GPU 0, Fake 61, is not usable: compute capability 6.1"
+    with "" "${dnpredict[@]}" --model no-such-model no-such-file.gpk -o a.tsv --gpus 3
+    expect_exit 9
+    expect_text "--gpus 3: 2 GPUs are visible here"
+    for bad in "--device cpu --gpus 1" "--device cpu --precision tf32" "--device tpu" "--gpus 0"; do
+        # shellcheck disable=SC2086
+        run "${dnpredict[@]}" --model no-such-model no-such-file.gpk -o a.tsv $bad
+        expect_exit 2
+    done
+    for bad in "--device cpu" "--gpus 1" "--precision tf32"; do
+        # shellcheck disable=SC2086
+        run "${dnpredict[@]}" --join a.tsv -o b.tsv $bad
+        expect_exit 2
+        expect_text "--join takes parts" "${bad%% *}"
+    done
+    "$TOOLS/dnsim" -q -o p -n 80 -m 300 -k 3 --cohort 20
+    "$BIN/gpack" -q --bfile p --labels p.labels.tsv -o p.gpk
+    "$BIN/dnsplit" -q p.gpk --folds 3 --seed 1 -o s.h5 >/dev/null
+    config c.yaml epochs=1
+    for f in 0 1; do "$BIN/dntrain" -q --data p.gpk --split s.h5 --config c.yaml --fold $f -o m; done
+    "$BIN/snpmatch" -q --bfile p_cohort --model m -o c.gpk 2>/dev/null
+    run "${dnpredict[@]}" --model m c.gpk -o cpu.tsv --device cpu
+    expect_exit 0
+    expect_text "device: cpu (1 threads), as asked for"
+    run "${dnpredict[@]}" --model m c.gpk -o auto.tsv
+    expect_exit 0
+    expect_text "device: cpu (1 threads), no GPU: the GPU plugin"
+    cmp cpu.tsv auto.tsv
+    # A GPU that fails when it begins: no table.
+    with "" "${dnpredict[@]}" --model m c.gpk -o gpu.tsv
+    expect_exit 9
+    expect_text "device: cuda" "cudaMalloc on GPU 0"
+    [ ! -e gpu.tsv ]
+}
