@@ -8,6 +8,7 @@ programs := $(patsubst %/,%,$(dir $(foreach p,bed2h5 snpmatch gpack dnpredict dn
 VARIANT ?= cpu
 BLAS    ?= openblas
 CC      ?= cc
+CXX     ?= c++
 WERROR  ?=
 CFLAGS  ?= -O2 -g
 # Commands are shown in short; V=1 shows them whole.
@@ -70,12 +71,37 @@ fuzzers    := $(fuzz_src:tests/fuzz/%.c=$(out)/fuzz/%)
 all_obj    := $(common_obj) $(work_obj) $(main_obj) $(unit_src:%.c=$(out)/%.o) $(tool_src:%.c=$(out)/%.o) \
               $(fuzz_src:%.c=$(out)/%.o) $(fuzz_main:%.c=$(out)/%.o)
 
+# ---- the GPU: a plugin of its own (common/backend_cuda.h), loaded at run time ----
+# CUDA=1 builds it too. Its kernels are made for CUDA_ARCHS, as far as nvcc knows them, and as PTX for newer devices.
+CUDA       ?= 0
+CUDA_HOME  ?= /usr/local/cuda
+CUDA_ARCHS ?= 70 80 90
+NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) nvcc)
+cuda_src   := $(wildcard common/cuda/*.cu)
+cuda_known  = $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch 2>/dev/null))
+cuda_archs  = $(foreach a,$(CUDA_ARCHS),$(filter $(a),$(cuda_known)))
+cuda_built  = CUDA $(shell $(NVCC) --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'); $(cuda_archs:%=sm_%) and PTX compute_$(lastword $(cuda_archs))
+nvccflags   = -std=c++17 -O3 -Icommon -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $(if $(WERROR),-Werror all-warnings -Xcompiler -Werror) \
+              $(foreach a,$(cuda_archs),-gencode arch=compute_$(a),code=sm_$(a)) \
+              -gencode arch=compute_$(lastword $(cuda_archs)),code=compute_$(lastword $(cuda_archs)) \
+              -DDN_CUDA_MIN_CC=$(firstword $(cuda_archs)) '-DDN_CUDA_BUILT="$(cuda_built)"'
+plugin     := $(out)/lib/backend_cuda.so
+# What it needs of the library it carries itself: it takes nothing from the program that loads it.
+plugin_obj := $(patsubst %.c,$(out)/pic/%.o,common/dn.c common/rng.c common/isa.c)
+# The same sources for the host, with tests/shim in the place of CUDA.
+cxxflags    = $(filter-out -std=c11 -Wstrict-prototypes -Wmissing-prototypes,$(cflags)) -std=c++17 -fPIC -fvisibility=hidden -Itests/shim
+shim       := $(out)/tests/backend_shim.so
+shim_obj   := $(cuda_src:%.cu=$(out)/shim/%.o) $(out)/shim/tests/shim/shim.o
+cuda_test_src := $(wildcard tests/cuda/test_*.c) $(wildcard tests/cuda/test_*.cpp)
+cuda_tests := $(patsubst tests/cuda/%,$(out)/cuda/%,$(basename $(cuda_test_src)))
+all_obj    += $(plugin_obj) $(shim_obj) $(cuda_src:%.cu=$(out)/nvcc/%.o) $(patsubst %,$(out)/%.o,$(basename $(cuda_test_src)))
+
 .DEFAULT_GOAL := all
-.PHONY: check-slurm all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-san check-tsan fuzz bench lint format clean
+.PHONY: check-slurm check-cuda cuda-tests all tools $(programs) help deps demo check unit bats check-asan check-ubsan check-san check-tsan fuzz bench lint format clean
 .DELETE_ON_ERROR:
 .SECONDARY: $(all_obj)
 
-all: $(bins) build/bin  ## build every program into build/bin
+all: $(bins) build/bin $(if $(filter 1,$(CUDA)),$(plugin))  ## build every program into build/bin
 tools: $(tools)
 
 $(programs): %: $(out)/bin/% build/bin
@@ -130,6 +156,48 @@ $(out)/fuzz/%: $(out)/tests/fuzz/%.o $(fuzz_main:%.c=$(out)/%.o) $(work_obj) $(l
 	$(call say,LINK,$@)
 	$(quiet)$(CC) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
 
+$(out)/pic/%.o: %.c $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(quiet)$(CC) $(cflags) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@
+
+$(out)/nvcc/%.o: %.cu $(out)/nvcc/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(quiet)$(NVCC) $(nvccflags) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+$(out)/nvcc/flags: FORCE
+	@mkdir -p $(@D)
+	@test -n '$(cuda_archs)' || { echo "make: CUDA=1 needs nvcc of the CUDA Toolkit (looked for $(NVCC)), and one of the architectures CUDA_ARCHS='$(CUDA_ARCHS)' in nvcc --list-gpu-arch" >&2; exit 1; }
+	@printf '%s\n' '$(subst ','"'"',$(NVCC) $(nvccflags))' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(plugin): $(cuda_src:%.cu=$(out)/nvcc/%.o) $(plugin_obj)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(quiet)$(NVCC) -shared -Xlinker --exclude-libs,ALL,-z,defs,-rpath,'$(CUDA_HOME)/lib64' $^ -L'$(CUDA_HOME)/lib64' -lcublas -o $@
+
+$(out)/shim/%.o: %.cu $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(quiet)$(CXX) $(cxxflags) $(CPPFLAGS) $(CFLAGS) -MMD -MP -x c++ -c $< -o $@
+$(out)/shim/%.o: %.cpp $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(quiet)$(CXX) $(cxxflags) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+$(shim): $(shim_obj) $(plugin_obj)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(quiet)$(CXX) -shared $(ldflags) $(CFLAGS) $(LDFLAGS) $^ -o $@
+$(out)/tests/cuda/%.o: tests/cuda/%.cpp $(out)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(quiet)$(CXX) $(cxxflags) -Itests/unit $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+$(out)/cuda/%: $(out)/tests/cuda/%.o $(shim_obj) $(work_obj) $(lib)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(quiet)$(CXX) $(ldflags) $(CFLAGS) $(LDFLAGS) $^ $(pkg_libs) $(ldlibs) -o $@
+$(out)/tests/cuda/%.o: cflags += -Itests/unit -Itests/shim
+cuda-tests: $(shim) $(cuda_tests)
+
 build/bin: FORCE
 	@mkdir -p build
 	@[ "$(VARIANT)" != cpu ] || ln -sfn cpu/bin build/bin
@@ -172,6 +240,12 @@ check-slurm: deps  ## the cluster scripts on a real SLURM that the tests start (
 	@$(MAKE) $(jobs) --no-print-directory all tools
 	@tests/run.sh tests/slurm/*.bats
 
+check-cuda: deps  ## the GPU's code on the CPU (tests/shim), and nvcc's build of it where there is one
+	@$(MAKE) $(jobs) --no-print-directory all cuda-tests
+	@tests/cuda/run.sh $(VARIANT)
+	@if $(NVCC) --version >/dev/null 2>&1; then $(MAKE) --no-print-directory CUDA=1 $(plugin) && echo "nvcc: $(plugin) built"; \
+	else echo "nvcc was not found: only the host's build of the kernels was checked"; fi
+
 fuzz: deps  ## libFuzzer on every reader, FUZZ_SECONDS=60 each (needs clang); FUZZ=plink for one
 	@command -v clang >/dev/null || { echo "make: 'make fuzz' needs clang: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
 	@$(MAKE) $(jobs) --no-print-directory VARIANT=fuzz CC=clang fuzzers
@@ -184,7 +258,7 @@ bench: deps  ## measure against the peers, with ratios
 lint:  ## clang-format, cppcheck, shellcheck
 	@tests/lint.sh
 format:  ## rewrite C files in the house style
-	@clang-format -i $(wildcard */*.c */*.h tests/*/*.c tests/*/*.h)
+	@clang-format -i $(wildcard */*.c */*.h tests/*/*.c tests/*/*.h tests/*/*.cpp common/cuda/*)
 
 clean:  ## remove build/
 	rm -rf build
@@ -193,6 +267,7 @@ clean:  ## remove build/
 PREFIX  ?= /usr/local
 DESTDIR ?=
 bindir  := $(PREFIX)/bin
+libdir  := $(PREFIX)/lib/dnpipe
 mandir  := $(PREFIX)/share/man/man1
 docdir  := $(PREFIX)/share/doc/dnpipe
 bashdir := $(PREFIX)/share/bash-completion/completions
@@ -211,6 +286,7 @@ man: $(manuals) $(out)/man/dnpipe.bash  ## manual pages and shell completion, fr
 install: all man  ## install programs, manuals, completion, documents: PREFIX=/usr/local DESTDIR=
 	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)' '$(DESTDIR)$(docdir)' '$(DESTDIR)$(bashdir)' '$(DESTDIR)$(zshdir)'
 	install -m 0755 $(bins) '$(DESTDIR)$(bindir)'
+	$(if $(filter 1,$(CUDA)),install -d '$(DESTDIR)$(libdir)' && install -m 0755 $(plugin) '$(DESTDIR)$(libdir)')
 	install -m 0644 $(manuals) '$(DESTDIR)$(mandir)'
 	install -m 0644 README.md LICENSE docs/*.md '$(DESTDIR)$(docdir)'
 	install -m 0644 $(out)/man/_dnpipe '$(DESTDIR)$(zshdir)'
@@ -219,7 +295,7 @@ install: all man  ## install programs, manuals, completion, documents: PREFIX=/u
 uninstall:  ## remove what install put there
 	rm -f $(programs:%='$(DESTDIR)$(bindir)/%') $(programs:%='$(DESTDIR)$(mandir)/%.1') $(programs:%='$(DESTDIR)$(bashdir)/%')
 	rm -f '$(DESTDIR)$(bashdir)/dnpipe' '$(DESTDIR)$(zshdir)/_dnpipe'
-	rm -rf '$(DESTDIR)$(docdir)'
+	rm -rf '$(DESTDIR)$(docdir)' '$(DESTDIR)$(libdir)'
 version := $(shell sed -n 's/^.define DN_VERSION *"\(.*\)"/\1/p' common/dn.h)
 dist:  ## a source archive of the committed files: build/dnpipe-VERSION.tar.gz
 	@mkdir -p build

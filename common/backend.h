@@ -15,6 +15,10 @@
 #include "par.h"
 #include "rng.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct dn_backend dn_backend;
 
 /* The genotype side of a net: embedding and statistics (host, copied), and the auxiliary
@@ -122,5 +126,9 @@ struct dn_backend {
  */
 DN_MUST_USE dn_status dn_backend_cpu(dn_backend **out, dn_pool *pool, dn_err *err);
 void dn_backend_free(dn_backend *be); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -16,6 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define DN_VERSION "0.1.0"
 
 /* Status = exit code of the program. Pinned: scripts depend on the numbers (docs/exit-codes.md). */
@@ -102,5 +106,9 @@ static inline bool dn_add(uint64_t a, uint64_t b, uint64_t *r)
 
 /* 64-bit content fingerprint of bytes (XXH3-64): for checksums and identities, not for security. */
 uint64_t dn_hash(const void *p, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

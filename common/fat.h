@@ -14,6 +14,10 @@
 #include "par.h"
 #include "stats.h" /* dn_snp_is_flat() */
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One member's share of the outputs. */
 typedef struct {
     const float *weight; /* model_snps x units, row-major */
@@ -45,5 +49,9 @@ uint64_t dn_fat_scratch(const dn_fat_problem *p, uint64_t n_people, size_t n_thr
 /* The plain version, in double: decode, standardise, multiply. */
 void dn_fat_forward_ref(const dn_fat_problem *p, const uint8_t *rows, uint64_t row_bytes, uint64_t n_people,
                         double *z);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 
 #include "dn.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline uint64_t dn_geno_bytes(uint64_t n_calls)
 {
     return (n_calls + 3) / 4;
@@ -52,5 +56,9 @@ dn_isa dn_isa_get(void); /* decided once */
 const char *dn_isa_name(dn_isa isa);
 /* Checks DN_ISA= : DN_EUSAGE for an unknown name, DN_EUNSUPPORTED for one this CPU lacks. Call in main(). */
 DN_MUST_USE dn_status dn_isa_check(dn_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 
 #include "dn.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct dn_pool dn_pool;
 /* n_threads >= 1, this thread included. */
 DN_MUST_USE dn_status dn_pool_new(dn_pool **out, size_t n_threads, dn_err *err);
@@ -14,5 +18,9 @@ size_t dn_pool_threads(const dn_pool *p);
  * out in increasing order. Not re-entrant: fn must not call dn_pool_run on the same pool. */
 void dn_pool_run(dn_pool *p, size_t n_items, void (*fn)(void *ctx, size_t item, size_t worker), void *ctx);
 void dn_pool_free(dn_pool *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "dn.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The whole state: plain data, so that a checkpoint can hold it. next == 624: a new block is due. fast:
  * dn_rng_bernoulli draws number at, at + 1 ... of Philox under key. */
 typedef struct {
@@ -42,5 +46,9 @@ void dn_rng_permutation(dn_rng *r, uint64_t n, uint64_t *out);
 double dn_rng_np_random(dn_rng *r);
 uint64_t dn_rng_np_interval(dn_rng *r, uint64_t max);
 void dn_rng_np_shuffle(dn_rng *r, uint64_t *v, uint64_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

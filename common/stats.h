@@ -7,6 +7,10 @@
 #include "dn.h"
 #include "par.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Adds a block of packed rows (geno.h) to the table. label[i] in [0, C) is row i's class. counts: M x C x 3.
  * rows need not be consecutive: rows[i] points at person i's packed row. */
 DN_MUST_USE dn_status dn_counts_add(uint32_t *counts, uint64_t n_snps, uint64_t n_classes,
@@ -33,5 +37,9 @@ void dn_embedding(const uint32_t *counts, uint64_t n_snps, uint64_t n_classes, c
 /* Divides each column by its Euclidean norm over SNPs (a column of norm 0 stays 0), into float: the auxiliary
  * net's input. */
 void dn_embedding_normalise(const double *emb, uint64_t n_snps, uint64_t n_features, float *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

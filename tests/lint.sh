@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 bad=0
-mapfile -t c_files < <(git ls-files '*.c' '*.h')
+mapfile -t c_files < <(git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 mapfile -t cpp_files < <(git ls-files '*.c' | grep -v '^tests/fuzz')
 mapfile -t sh_files < <(git ls-files '*.sh' '*.sbatch' '.ci/run' '.githooks/*')
 mapfile -t bats_files < <(git ls-files '*.bats' '*.bash')
@@ -24,7 +24,7 @@ if [ ${#bats_files[@]} -gt 0 ] && grep -nE '^[[:space:]]*! ' "${bats_files[@]}";
     bad=1
 fi
 # Help and parser come from one table; documents must not name a long option that no program has.
-long=$(git ls-files '*.c' '*.h' | grep -vE '^tests/fuzz|test_' | xargs wc -l | awk '$2!="total" && $1>700 {print $2" ("$1" lines)"}')
+long=$(git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh' | grep -vE '^tests/fuzz|test_' | xargs wc -l | awk '$2!="total" && $1>700 {print $2" ("$1" lines)"}')
 if [ -n "$long" ]; then echo "over 700 lines: $long"; bad=1; fi
 [ $bad = 0 ] && echo "lint: clean"
 exit $bad
