@@ -10,6 +10,9 @@
         Every column of EXPECTED.txt (samples, model1, ..., all_models) equal, cell for cell, in the same order.
     compare_scores.py consistent PREDICTIONS.tsv SCORES.h5
         The table follows from the scores: votes, prediction, confidence, entropy, call rate.
+    compare_scores.py near       A.h5 B.h5 [--tol 1e-5]
+        Two runs of one model and cohort: names, people and call rates equal, numbers missing in the same places,
+        probabilities (or values) within --tol, the last hidden layer within 10 times that of its size.
     compare_scores.py join    JOINED.tsv PART...
         The parts, read by docs/format-predictions.md, are whole and make up the joined table.
 
@@ -135,6 +138,24 @@ def consistent(a):
     print(f"{len(table)} people consistent")
 
 
+def near(a):
+    one, two = load(a.a), load(a.b)
+    for k, what in ((2, "models"), (3, "samples"), (4, "classes")):
+        if one[k] != two[k]:
+            fail(f"{what} differ")
+    if not np.array_equal(one[5], two[5]):
+        fail("call rates differ")
+    worst = []
+    for k, what in ((0, "probabilities"), (1, "hidden layer")):
+        if one[k].shape != two[k].shape or not np.array_equal(np.isnan(one[k]), np.isnan(two[k])):
+            fail(f"{what}: numbers are missing in other places")
+        size = max(1.0, float(np.nanmax(np.abs(one[k]))))
+        worst.append(float(np.nanmax(np.abs(one[k] - two[k]))) / size)
+        if not worst[-1] <= a.tol * (1 if k == 0 else 10):
+            fail(f"{what}: off by {worst[-1]:.3g}")
+    print(f"{one[0].shape[0]} models x {one[0].shape[1]} people: largest difference {worst[0]:.3g}, of the hidden layer {worst[1]:.3g}")
+
+
 def join(a):
     import re
     import struct
@@ -195,6 +216,11 @@ def main():
     p.add_argument("predictions")
     p.add_argument("scores")
     p.set_defaults(run=consistent)
+    p = sub.add_parser("near")
+    p.add_argument("a")
+    p.add_argument("b")
+    p.add_argument("--tol", type=float, default=1e-5)
+    p.set_defaults(run=near)
     p = sub.add_parser("join")
     p.add_argument("joined")
     p.add_argument("parts", nargs="+")

@@ -23,7 +23,7 @@ typedef struct {
     const char *out, *bim, *cohort;
     uint64_t n_snps, folds, repeats, units, hidden, n_hidden, classes, seed, n_people;
     double matched, missing;
-    bool regression, flat;
+    bool regression, flat, huge;
 } options;
 
 static dn_status floats(float **v, uint64_t n, double mean, double spread, uint64_t *s, dn_err *err)
@@ -67,6 +67,8 @@ static dn_status write_member(const options *o, const dn_snps *snps, const dn_st
     DN_TRY(dn_alloc(&mean, n, sizeof *mean, "means", err));
     DN_TRY(dn_alloc(&sd, n, sizeof *sd, "deviations", err));
     DN_TRY(floats(&fat, n * o->units, 0, spread, &s, err));
+    /* Finite, and their sums are not. */
+    for (uint64_t i = 0; o->huge && repeat == 1 && i < n * o->units; i++) fat[i] *= 3e38f / (float)spread;
     DN_TRY(dn_alloc(&layer, n_layers, sizeof *layer, "layers", err));
     for (uint64_t j = 0; j < n; j++) {
         double f = freq[j] + 0.01 * (unit(&sf) - 0.5);
@@ -217,6 +219,7 @@ int main(int argc, char **argv)
         {DN_OPT_U64, "layers", 0, &o.n_hidden, "N", 0, 8, "further hidden layers", NULL},
         {DN_OPT_U64, "classes", 0, &o.classes, "C", 2, 1000, "classes", NULL},
         {DN_OPT_FLAG, "regression", 0, &o.regression, NULL, 0, 0, "a model of one number", NULL},
+        {DN_OPT_FLAG, "huge", 0, &o.huge, NULL, 0, 0, "sums of each fold's second model overflow", NULL},
         {DN_OPT_FLAG, "flat", 0, &o.flat, NULL, 0, 0, "every tenth SNP without variation in training", NULL},
         {DN_OPT_U64, "seed", 0, &o.seed, "S", 0, 4294967295.0, "seed", NULL},
         {DN_OPT_STR, "cohort", 0, &o.cohort, "FILE.gpk", 0, 0, "also a matched cohort", NULL},
