@@ -87,7 +87,7 @@ programs() {
 }
 
 @test "messages that the troubleshooting page explains are messages that the programs have" {
-    run check messages "$top/docs/troubleshooting.md" "$top"/common/*.c "$top"/{bed2h5,gpack,snpmatch,dnpredict,dnsplit,dntrain,dncheck}/*.c
+    run check messages "$top/docs/troubleshooting.md" "$top"/common/*.c "$top"/common/cuda/*.cu "$top"/{bed2h5,gpack,snpmatch,dnpredict,dnsplit,dntrain,dncheck}/*.c
     expect_exit 0
 }
 

@@ -23,5 +23,14 @@ for src in "$here"/test_*.c "$here"/test_*.cpp; do
     fi
     passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
 done
-echo "$passed passed, $failed failed, 0 skipped"
+# Whole programs, with the shim as their plugin.
+log=$("$here/../run.sh" --variant "${1-cpu}" "$here"/*.bats)
+rc=$?
+echo "$log" | head -n -1
+line=$(tail -1 <<<"$log")
+p=$(sed -n 's/^\([0-9]*\) passed.*/\1/p' <<<"$line") f=$(sed -n 's/.*passed, \([0-9]*\) failed.*/\1/p' <<<"$line")
+s=$(sed -n 's/.*failed, \([0-9]*\) skipped.*/\1/p' <<<"$line")
+if [ $rc -ne 0 ] && [ "${f:-0}" -eq 0 ]; then f=1; fi
+passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
+echo "$passed passed, $failed failed, ${s:-0} skipped"
 [ $failed -eq 0 ]

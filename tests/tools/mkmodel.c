@@ -68,7 +68,8 @@ static dn_status write_member(const options *o, const dn_snps *snps, const dn_st
     DN_TRY(dn_alloc(&sd, n, sizeof *sd, "deviations", err));
     DN_TRY(floats(&fat, n * o->units, 0, spread, &s, err));
     /* Finite, and their sums are not. */
-    for (uint64_t i = 0; o->huge && repeat == 1 && i < n * o->units; i++) fat[i] *= 3e38f / (float)spread;
+    for (uint64_t i = 0; o->huge && repeat == 1 && i < n * o->units; i++)
+        fat[i] *= 1e38f, fat[i] *= 3 / (float)spread;
     DN_TRY(dn_alloc(&layer, n_layers, sizeof *layer, "layers", err));
     for (uint64_t j = 0; j < n; j++) {
         double f = freq[j] + 0.01 * (unit(&sf) - 0.5);
