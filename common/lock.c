@@ -31,6 +31,7 @@ struct dn_lock {
     int fd;
     char *path;
     bool moved; /* our file was renamed, not linked, to the name it has now */
+    bool lost;  /* our file was swept before it had a name to keep: write another */
     owner me;
 };
 
@@ -237,11 +238,16 @@ static bool link_as(dn_lock *l, const char *tmp, const char *name, int *error)
         if (link(tmp, name) == 0) return true;
         *error = errno;
         if (*error != EPERM && *error != EOPNOTSUPP && *error != ENOSYS) {
-            return fstat(l->fd, &sb) == 0 && sb.st_nlink == 2;
+            if (fstat(l->fd, &sb) != 0) return false;
+            l->lost = sb.st_nlink == 0;
+            return sb.st_nlink == 2;
         }
     }
     l->moved = renameat2(AT_FDCWD, tmp, AT_FDCWD, name, RENAME_NOREPLACE) == 0;
-    if (!l->moved) *error = errno;
+    if (!l->moved) {
+        *error = errno;
+        l->lost = fstat(l->fd, &sb) == 0 && sb.st_nlink == 0;
+    }
     return l->moved;
 }
 
@@ -270,6 +276,10 @@ static dn_status claim(dn_lock *l, const char *tmp, const owner *them, char **cl
             return dn_fail(err, DN_ENOMEM, "out of memory");
         if (link_as(l, tmp, name, &error)) {
             *claimed = name;
+            return DN_OK;
+        }
+        if (l->lost) {
+            free(name);
             return DN_OK;
         }
         if (error != EEXIST) {
@@ -324,6 +334,7 @@ static dn_status attempt(dn_lock *l, const char *tmp, bool *done, owner *dead, b
         *done = true;
         return DN_OK;
     }
+    if (l->lost) return DN_OK;
     if (error != EEXIST) return dn_fail(err, DN_EWRITE, "cannot write lock %s: %s", l->path, strerror(error));
     dn_status status = look(l->path, &l->me, &them, &what, err);
     if (status != DN_OK || what == SEEN_ABSENT) return status;
@@ -347,8 +358,20 @@ static dn_status attempt(dn_lock *l, const char *tmp, bool *done, owner *dead, b
     return status;
 }
 
+/* An empty file that nobody holds: a taker died between making it and locking it, or is just there. */
+static bool is_stillborn(const char *path)
+{
+    struct stat sb;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return false;
+    bool yes = fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_size == 0 && kernel_ask(fd) != KERNEL_HELD;
+    close(fd);
+    return yes;
+}
+
 /* Removes what takers of this lock left when they died on the way: PATH.new.* and PATH.claim.*. Harmless to
- * takers at work, as whoever claims a dead lock then looks whether it is still there. */
+ * takers at work: whoever claims a dead lock then looks whether it is still there, and whose own file is
+ * swept writes another. */
 static void sweep(const dn_lock *l)
 {
     const char *slash = strrchr(l->path, '/'), *base = slash ? slash + 1 : l->path;
@@ -363,7 +386,8 @@ static void sweep(const dn_lock *l)
         if (strncmp(e->d_name, base, n) != 0) continue;
         if (strncmp(e->d_name + n, ".new.", 5) != 0 && strncmp(e->d_name + n, ".claim.", 7) != 0) continue;
         if (asprintf(&name, "%s/%s", folder, e->d_name) < 0) break;
-        if (look(name, &l->me, &them, &what, &ignored) == DN_OK && what == SEEN_DEAD) unlink(name);
+        dn_status status = look(name, &l->me, &them, &what, &ignored);
+        if (status == DN_OK ? what == SEEN_DEAD : is_stillborn(name)) unlink(name);
         free(name);
     }
     if (dir) closedir(dir);
@@ -383,8 +407,6 @@ dn_status dn_lock_take(dn_lock **out, const char *path, char **took_over, dn_err
     l->fd = -1;
     l->path = strdup(path);
     if (!l->path) DN_TRY(dn_fail(err, DN_ENOMEM, "out of memory"));
-    describe_me(&l->me);
-    DN_TRY(write_aside(l, &tmp, err));
     for (int tries = 0; !done; tries++) {
         if (tries) {
             if (tries > 500)
@@ -392,6 +414,15 @@ dn_status dn_lock_take(dn_lock **out, const char *path, char **took_over, dn_err
                     dn_fail(err, DN_EMISMATCH, "lock %s changes hands all the time: try again later", path));
             struct timespec t = {0, 10000000};
             nanosleep(&t, NULL);
+        }
+        if (l->fd < 0 || l->lost) {
+            if (l->fd >= 0) close(l->fd);
+            l->fd = -1;
+            l->lost = false;
+            free(tmp);
+            tmp = NULL;
+            describe_me(&l->me);
+            DN_TRY(write_aside(l, &tmp, err));
         }
         DN_TRY(attempt(l, tmp, &done, &dead, &took, err));
     }

@@ -1,5 +1,6 @@
 /* The lock: two processes, dead owners, many takers at once, other hosts and SLURM's restarts. */
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -146,6 +147,38 @@ static int race(int n)
     return winners;
 }
 
+/* Killed right after making its file, a taker leaves an empty one: the next sweeps it. Whose own file is
+ * swept in that moment, being alive, writes another. */
+static void test_swept(void)
+{
+    dn_lock *l = NULL;
+    dn_err err = {0};
+    char name[400], cmd[700];
+    snprintf(name, sizeof name, "%s.new.0123abcd", path);
+    write_file(name, "");
+    CHECK_OK(dn_lock_take(&l, path, NULL, &err), &err);
+    CHECK(litter() == 0);
+    dn_lock_release(&l);
+    write_file(name, "somebody else's\n");
+    CHECK_OK(dn_lock_take(&l, path, NULL, &err), &err);
+    CHECK(litter() == 1);
+    dn_lock_release(&l);
+    unlink(name);
+    snprintf(cmd, sizeof cmd, "exec sh -c 'while :; do rm -f %s.new.*; done'", path);
+    pid_t sweeper = fork();
+    if (sweeper == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/bin/sh", "sh", "-c", cmd, (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 300; i++) {
+        CHECK_OK(dn_lock_take(&l, path, NULL, &err), &err);
+        dn_lock_release(&l);
+    }
+    kill_it(sweeper);
+    CHECK(litter() == 0);
+}
+
 static void test_race(void)
 {
     for (int round = 0; round < 40; round++) {
@@ -231,6 +264,7 @@ int main(void)
         dn_lock_without_links = !links;
         test_two();
         test_race();
+        test_swept();
         test_fakes();
     }
     rmdir(dir);
