@@ -2,7 +2,7 @@
 # The installed tool: install, manuals, completion, uninstall, the Debian package, and the two workflows as Make targets.
 load ../lib
 
-setup_file() { [ "$VARIANT" = cpu ] || skip "the installed tool is the default build"; }
+setup() { plain_build || skip "the installed tool is the default build"; }
 
 mk() { make -s --no-print-directory -C "$TESTS/.." "$@"; }
 
