@@ -1,6 +1,7 @@
 /* cuda_plugin.cu: the plugin's one exported symbol and its table (backend_cuda.h). */
 #include <string.h>
 
+#include "cuda_backend.cuh"
 #include "cuda_ops.cuh"
 
 #ifndef DN_CUDA_BUILT /* given by the Makefile */
@@ -36,20 +37,10 @@ static dn_status devices(dn_cuda_device *list, size_t max, size_t *n, dn_err *er
     return DN_OK;
 }
 
-static dn_status backend_new(dn_backend **out, const dn_cuda_options *o, dn_err *err)
-{
-    int n;
-    gpu g;
-    *out = NULL;
-    UP(gpu_want(o->n_devices, &n, err));
-    dn_status status = gpu_open(&g, 0, o->memory, o->tf32, err);
-    gpu_close(&g);
-    return status != DN_OK ? status : dn_fail(err, DN_EGPU, "GPU: this build cannot train yet");
-}
-
 extern "C" __attribute__((visibility("default"))) const dn_cuda_plugin *dn_cuda_plugin_get(void)
 {
-    static const dn_cuda_plugin p = {DN_CUDA_ABI,  DN_VERSION,      DN_CUDA_BUILT, devices,      backend_new,
-                                     cuda_fat_new, cuda_fat_submit, cuda_fat_wait, cuda_fat_free};
+    static const dn_cuda_plugin p = {DN_CUDA_ABI,     DN_VERSION,       DN_CUDA_BUILT,
+                                     devices,         cuda_backend_new, cuda_fat_new,
+                                     cuda_fat_submit, cuda_fat_wait,    cuda_fat_free};
     return &p;
 }

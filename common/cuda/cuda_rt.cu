@@ -143,6 +143,7 @@ dn_status gpu_open(gpu *g, int id, uint64_t memory, bool tf32, dn_err *err)
         (unsigned)prop.multiProcessorCount * 16; /* two rounds of 2,048 threads per multiprocessor */
     CU(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking));
     CU(g, cudaStreamCreateWithFlags(&g->copy, cudaStreamNonBlocking));
+    CU(g, cudaEventCreateWithFlags(&g->mark, cudaEventDisableTiming));
     BLAS(g, cublasCreate(&g->blas));
     BLAS(g, cublasSetStream(g->blas, g->stream));
     BLAS(g, cublasSetMathMode(g->blas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
@@ -169,6 +170,7 @@ void gpu_close(gpu *g)
     }
     if (g->back) (void)cudaFreeHost(g->back);
     if (g->blas) (void)cublasDestroy(g->blas);
+    if (g->mark) (void)cudaEventDestroy(g->mark);
     if (g->copy) (void)cudaStreamDestroy(g->copy);
     if (g->stream) (void)cudaStreamDestroy(g->stream);
     (void)cudaGetLastError();
@@ -318,6 +320,39 @@ dn_status gpu_download(gpu *g, void *host, const void *src, uint64_t bytes, dn_e
         memcpy((uint8_t *)host + at, g->back, n);
     }
     return DN_OK;
+}
+
+/* ---- several devices ---- */
+
+dn_status gpu_after(gpu *g, gpu *other, dn_err *err)
+{
+    if (g == other) return DN_OK;
+    UP(gpu_use(other, err));
+    CU(other, cudaEventRecord(other->mark, other->stream));
+    UP(gpu_use(g, err));
+    CU(g, cudaStreamWaitEvent(g->stream, other->mark, 0));
+    return DN_OK;
+}
+
+dn_status gpu_copy_from(gpu *g, void *dst, gpu *other, const void *src, uint64_t bytes, dn_err *err)
+{
+    UP(gpu_use(g, err));
+    CU(g, cudaMemcpyPeerAsync(dst, g->id, src, other->id, bytes, g->stream));
+    return DN_OK;
+}
+
+dn_status gpu_peer(gpu *g, const gpu *other, dn_err *err)
+{
+    int can = 0;
+    UP(gpu_use(g, err));
+    CU(g, cudaDeviceCanAccessPeer(&can, g->id, other->id));
+    if (!can) return DN_OK;
+    cudaError_t e = cudaDeviceEnablePeerAccess(other->id, 0);
+    if (e == cudaErrorPeerAccessAlreadyEnabled) {
+        (void)cudaGetLastError();
+        return DN_OK;
+    }
+    return gpu_cuda_status(g, e, "cudaDeviceEnablePeerAccess", err);
 }
 
 /* ---- products ---- */

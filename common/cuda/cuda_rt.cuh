@@ -21,13 +21,28 @@
 #define GPU_RING    4                   /* pinned buffers of an upload */
 #define GPU_PINNED  ((uint64_t)8 << 20) /* bytes of each */
 #define GPU_THREADS 256                 /* of a block */
-#define GPU_SCRATCH 8                   /* growing buffers by number */
+
+/* Growing buffers of a device, by what is in them. */
+enum {
+    GPU_COL_PARTS,  /* sums of columns, per chunk of rows */
+    GPU_COL_PARTS2, /* a second set of them */
+    GPU_COLS,       /* per column */
+    GPU_HOST_ARG,   /* labels, targets, kept units */
+    GPU_ROW_OUT,    /* losses by row */
+    GPU_PROB,       /* probabilities */
+    GPU_PARTS,      /* products by chunk of SNPs */
+    GPU_SUMS,       /* their sums */
+    GPU_GRAD,       /* gradients of a slice's activations, two layers */
+    GPU_GRAD2,
+    GPU_SCRATCH
+};
 
 struct gpu {
     int id;
     bool open;
     char name[128];
     cudaStream_t stream, copy; /* work; uploads that overlap with it */
+    cudaEvent_t mark;          /* see gpu_after() */
     cublasHandle_t blas;
     unsigned max_blocks;  /* of a launch: kernels walk over their items */
     uint64_t limit, used; /* bytes; limit 0: none */
@@ -143,6 +158,14 @@ dn_status gpu_upload_rows(gpu *g, cudaStream_t s, uint8_t *dst, uint64_t dst_str
                           uint64_t n, uint64_t bytes, dn_err *err);
 /* Waits for g's stream. */
 dn_status gpu_download(gpu *g, void *host, const void *src, uint64_t bytes, dn_err *err);
+
+/* ---- several devices ---- */
+/* What is given to g's stream from now on runs after what `other` has been given so far. */
+dn_status gpu_after(gpu *g, gpu *other, dn_err *err);
+/* bytes from another device's memory, in the order of g's stream. */
+dn_status gpu_copy_from(gpu *g, void *dst, gpu *other, const void *src, uint64_t bytes, dn_err *err);
+/* Lets g read other's memory directly where the machine can. */
+dn_status gpu_peer(gpu *g, const gpu *other, dn_err *err);
 
 /* ---- products, column-major as cuBLAS has them: C (m x n) = A B + beta C ---- */
 /* A row-major r x c matrix is a column-major c x r one. `count` products, the next one's matrices stride_

@@ -306,6 +306,20 @@ cudaError_t cudaSetDevice(int device)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    ENTER();
+    *can = device != peer;
+    return cudaSuccess;
+}
+
+/* Said once, and for every pair of devices: the plugin must not mind. */
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
+{
+    ENTER();
+    return peer > 1 ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     ENTER();
