@@ -47,10 +47,8 @@ static dn_status open_gpus(cuda_backend *cb, const dn_cuda_options *o, dn_err *e
     cb->n_gpus = (size_t)n;
     cb->x_bytes = X_BYTES;
     for (int i = 0; i < n; i++) {
-        dn_cuda_device d;
         UP(gpu_open(&cb->g[i], i, o->memory, o->tf32, err));
-        UP(gpu_look(i, &d, err));
-        uint64_t memory = o->memory && o->memory < d.memory_total ? o->memory : d.memory_total;
+        uint64_t memory = o->memory && o->memory < cb->g[i].total ? o->memory : cb->g[i].total;
         if (memory / 8 < cb->x_bytes) cb->x_bytes = memory / 8;
     }
     for (int i = 1; i < n; i++) {

@@ -136,6 +136,7 @@ dn_status gpu_open(gpu *g, int id, uint64_t memory, bool tf32, dn_err *err)
     memcpy(g->name, d.name, sizeof g->name);
     if (!d.usable)
         return dn_fail(err, DN_EGPU, "GPU: device %d (%s) cannot be used: %s", id, d.name, d.why_not);
+    g->total = d.memory_total;
     UP(gpu_use(g, err));
     g->open = true;
     CU(g, cudaGetDeviceProperties(&prop, id));
@@ -230,7 +231,6 @@ void gpu_free(gpu *g, void *p)
     if (!p) return;
     for (size_t i = 0; i < g->n_taken; i++) {
         if (g->taken[i].p != p) continue;
-        (void)cudaSetDevice(g->id);
         (void)cudaFree(p);
         g->used -= g->taken[i].bytes;
         g->taken[i] = g->taken[--g->n_taken];

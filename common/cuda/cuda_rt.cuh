@@ -44,8 +44,8 @@ struct gpu {
     cudaStream_t stream, copy; /* work; uploads that overlap with it */
     cudaEvent_t mark;          /* see gpu_after() */
     cublasHandle_t blas;
-    unsigned max_blocks;  /* of a launch: kernels walk over their items */
-    uint64_t limit, used; /* bytes; limit 0: none */
+    unsigned max_blocks;         /* of a launch: kernels walk over their items */
+    uint64_t total, limit, used; /* bytes: of the device; ours at most (0: no limit); taken */
     struct {
         void *p;
         uint64_t bytes;

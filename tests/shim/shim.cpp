@@ -71,6 +71,7 @@ struct state {
     unsigned long long memory, used[MAX_DEVICES], peak;
     long calls, kernels, fail_call, fail_kernel, live, faults, last;
     std::string *fault;
+    const char *failed;
     cudaError_t broken;
     int device; /* the current one */
     std::map<uintptr_t, allocation> mem;
@@ -106,16 +107,19 @@ void reset()
     S.fail_kernel = number("DN_SHIM_FAIL_KERNEL", 0);
     S.broken = cudaSuccess;
     S.peak = 0;
+    S.failed = "";
     S.ready = true;
 }
 
 /* Every call that can fail begins here. */
-cudaError_t enter()
+cudaError_t enter(const char *call = __builtin_FUNCTION())
 {
     if (!S.ready) reset();
     S.calls++;
     if (S.broken != cudaSuccess) return S.broken;
-    return S.calls == S.fail_call ? cudaErrorUnknown : cudaSuccess;
+    if (S.calls != S.fail_call) return cudaSuccess;
+    S.failed = call;
+    return cudaErrorUnknown;
 }
 #define ENTER()                                                                                              \
     do {                                                                                                     \
@@ -537,9 +541,9 @@ void shim_run(unsigned blocks, unsigned threads, cudaStream_t s, std::function<v
 
 /* ---- cuBLAS ---- */
 
-static cublasStatus_t blas_enter()
+static cublasStatus_t blas_enter(const char *call = __builtin_FUNCTION())
 {
-    return enter() == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+    return enter(call) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 cublasStatus_t cublasCreate(cublasHandle_t *h)
@@ -649,6 +653,7 @@ extern "C" __attribute__((visibility("default"))) const shim_control *shim_contr
         [] { return S.kernels; },
         [](long n) { S.fail_call = n > 0 ? S.calls + n : 0; },
         [](long n) { S.fail_kernel = n > 0 ? S.kernels + n : 0; },
+        [] { return S.failed; },
         [] { return S.live; },
         faults,
         [] { return S.fault ? S.fault->c_str() : ""; },

@@ -21,6 +21,7 @@ typedef struct {
     long (*kernels)(void);
     void (*fail_at)(long call);       /* as DN_SHIM_FAIL, counted from now; 0: never */
     void (*fail_kernel)(long n);      /* as DN_SHIM_FAIL_KERNEL, counted from now */
+    const char *(*failed)(void);      /* the call that was made to fail last, since reset; "" for none */
     long (*live)(void);               /* allocations, streams, events and handles that were not given back */
     long (*faults)(void);             /* damaged sentinels and misuse seen so far; looks at all sentinels */
     const char *(*fault)(void);       /* the first of them, in words */
