@@ -1,12 +1,12 @@
 /* backend_cpu_aux.c: auxiliary net and fat layer on the CPU: one pass over the SNPs forward, one back.
  *
- * Forward, per block of SNPs: A_{l+1} = tanh(A_l w_l^T) layer by layer, then the table kernel of
- * fat_kernel.h: per tile of 32 SNPs and 16 outputs the sums of every byte value (4 calls) that occurs, and 8
- * additions per person. Backward: the same kernel with people and SNPs changed about. Tables are over tiles
- * of 32 people, shared by all SNPs; words are the batch's, transposed. They give S = sum_b g_bj dz_b
- * (missing: 0); a person's missing calls take dz_b out of the sum that goes with the mean: dA_j = (S - mean_j
- * * (sum_b dz_b - sum_{b missing} dz_b)) / sd_j. Then the layers, last to first. Arrays over people are kept
- * in slices of 16 units: slice u, person b, unit 16u + i is at (u * B + b) * 16 + i. */
+ * Forward, per block of SNPs: A_{l+1} = tanh(A_l w_l^T) layer by layer, then tables: per set of 24 SNPs and
+ * 16 outputs the sums of every value that three calls take, and 8 additions per person. Backward: the same
+ * kernel with people and SNPs changed about. Tables are over sets of 24 people, shared by all SNPs; words are
+ * the batch's, transposed. They give S = sum_b g_bj dz_b (missing: 0); a person's missing calls take dz_b out
+ * of the sum that goes with the mean: dA_j = (S - mean_j * (sum_b dz_b - sum_{b missing} dz_b)) / sd_j. Then
+ * the layers, last to first. Sums for many people or SNPs are kept in slices of 16 units, so that the slice
+ * that is added to stays in L1: slice u of B rows, row b, unit 16u + i is at (u * B + b) * 16 + i. */
 #include "backend_cpu_impl.h"
 
 #include <stdlib.h>
@@ -21,8 +21,8 @@ typedef struct {
     float *const *dw;
     float *z;
     const float *dz;
-    uint64_t n_people; /* in whole sets: row count of the backward pass's slices of dz */
-    float *total;      /* pad(H): sums of dz over people */
+    uint64_t sets; /* backward: of people */
+    float *total;  /* pad(H): sums of dz over people */
 } pass;
 
 static uint64_t chunk_first(const dn_genome *g, uint64_t c)
@@ -41,6 +41,17 @@ static dn_status need(float **buf, uint64_t *have, uint64_t n, const char *what,
     return status;
 }
 
+/* Makes the words per worker at least n. */
+static dn_status need_codes(dn_genome *g, uint64_t n, dn_err *err)
+{
+    if (n * g->n_workers <= g->codes_n) return DN_OK;
+    free(g->codes);
+    g->codes_n = 0;
+    dn_status status = dn_alloc_aligned(&g->codes, n * g->n_workers, sizeof *g->codes, "scratch", err);
+    if (status == DN_OK) g->codes_n = n * g->n_workers;
+    return status;
+}
+
 /* ---- forward ---- */
 
 static void aux_block(const pass *p, uint64_t block)
@@ -53,22 +64,36 @@ static void aux_block(const pass *p, uint64_t block)
     }
 }
 
-/* Adds a block's part to z: slices x n people x 16. */
+/* Adds a block's part to z: slices x n people x 16. Slice by slice, so that its sums and tables stay in L1;
+ * word: CPU_SETS x n. */
 static void fat_block(const pass *p, uint64_t block, float *table, uint64_t *word, float *z)
 {
     const dn_genome *g = p->g;
-    size_t H = g->pad[g->n_aux];
-    const uint64_t *words = g->word + block * CPU_TILES * g->n + p->first;
-    for (size_t k = 0; k < CPU_BLOCK / CPU_CODES; k++) {
-        uint64_t snp = block * CPU_BLOCK + k * CPU_CODES, used[CPU_GROUPS];
-        if (snp >= g->n_snps) break;
-        for (uint64_t i = 0; i < p->n; i++) word[i] = cpu_set_word(words + i, g->n, k);
-        p->cb->kern->used(word, p->n, used);
-        float x[CPU_CODES * 3];
-        for (int i = 0; i < CPU_CODES * 3; i++) x[i] = g->x[snp * 3 + (uint64_t)i] * (float)g->scale;
-        for (size_t h = 0; h < H; h += CPU_LANES) {
-            p->cb->kern->build(g->act[g->n_aux] + snp * H + h, H, x, used, table);
-            p->cb->kern->add(table, word, p->n, z + h * p->n, false);
+    const cpu_kernels *k = p->cb->kern;
+    size_t H = g->pad[g->n_aux], n = (size_t)p->n;
+    uint64_t snp = block * CPU_BLOCK, used[CPU_GROUPS];
+    const uint64_t *words = g->word + (block * g->n + p->first) * CPU_TILES;
+    size_t left = (size_t)(g->n_snps - snp),
+           sets = left < CPU_BLOCK ? (left + CPU_CODES - 1) / CPU_CODES : CPU_SETS;
+    cpu_rows rows[CPU_SETS];
+    float x[CPU_BLOCK * 4];
+    sets += sets % 2;
+    for (size_t s = 0; s < sets; s++) {
+        for (size_t i = 0; i < n; i++) word[s * n + i] = cpu_set_word(words + i * CPU_TILES, s);
+        k->used(word + s * n, n, used);
+        cpu_rows_of(used, &rows[s]);
+    }
+    for (size_t j = 0; j < sets * CPU_CODES; j++) {
+        for (size_t d = 0; d < 3; d++) x[4 * j + d] = g->x[(snp + j) * 3 + d] * (float)g->scale;
+        x[4 * j + 3] = 0;
+    }
+    for (size_t h = 0; h < H; h += CPU_LANES) {
+        const float *w = g->act[g->n_aux] + snp * H + h;
+        for (size_t s = 0; s < sets; s += 2) {
+            for (size_t t = s; t < s + 2; t++)
+                k->build(w + t * CPU_CODES * H, H, x + t * CPU_CODES * 4, &rows[t],
+                         table + t % 2 * CPU_TABLE);
+            k->add(table, word + s * n, word + (s + 1) * n, n, z + h * n, false);
         }
     }
 }
@@ -78,7 +103,7 @@ static void forward_chunk(void *ctx, size_t item, size_t worker)
     const pass *p = ctx;
     dn_genome *g = p->g;
     float *z = NULL, *table = g->worker + worker * g->worker_floats;
-    uint64_t *word = g->set_word + worker * g->slab;
+    uint64_t *word = g->codes + worker * (g->codes_n / g->n_workers);
     if (p->fat) {
         uint64_t n = p->n * g->pad[g->n_aux];
         z = g->zpart + item * n;
@@ -122,6 +147,7 @@ static dn_status forward(pass *p, dn_err *err)
         }
     }
     uint64_t n = p->fat ? g->n : 0;
+    DN_TRY(need_codes(g, CPU_SETS * (n < g->slab ? n : g->slab), err));
     DN_TRY(need(&g->zpart, &g->zpart_n, g->n_chunks * (n < g->slab ? n : g->slab) * g->pad[g->n_aux],
                 "sums over SNPs", err));
     do {
@@ -156,66 +182,37 @@ dn_status cpu_aux_fat_forward(dn_backend *be, dn_genome *g, float *const *w, flo
 
 /* ---- backward ---- */
 
-#define X8 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2
-static const float dosage[CPU_CODES * 3] = {X8, X8, X8}; /* what a code counts when tables are over people */
+#define X8 0, 1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 0, 0, 1, 2, 0
+static const float dosage[CPU_CODES * 4] = {X8, X8, X8}; /* what a code counts when tables are over people */
 
 /* Sums over people for n_blocks blocks of SNPs, in slices of n_blocks * CPU_BLOCK rows. A missing call counts
- * 0 in the tables, so that of each group of 3 people only 27 values occur. What it takes out of the sum that
- * goes with the mean is put into grad, mean times dz, where missing calls are few, and else into `missing`
- * (true: some are there). */
-static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float *table, float *grad,
-                        float *missing)
+ * 0 in the tables, so that of each group of 3 people only 27 values occur. word, miss: sets x rows. */
+static void grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float *table, float *grad,
+                        uint64_t *word, uint64_t *miss)
 {
-    enum {
-        WORDS = 3,
-        SETS = 4,
-        MAX_SNPS = CPU_BACK * CPU_BLOCK
-    }; /* 96 people are whole words of 32 and whole sets of 24 */
+    static const cpu_rows none;
     const dn_genome *g = p->g;
     const cpu_kernels *k = p->cb->kern;
-    size_t slices = g->pad[g->n_aux] / CPU_LANES, S = n_blocks * CPU_BLOCK;
-    uint64_t by_snp[WORDS][MAX_SNPS], word[MAX_SNPS], miss[MAX_SNPS], in[CPU_COLS], used[CPU_GROUPS];
-    bool any = false;
-    for (int i = 0; i < CPU_GROUPS; i++) used[i] = 0x77707770777u; /* values without a missing call */
-    for (uint64_t b0 = 0; b0 < g->n; b0 += WORDS * CPU_COLS) {
-        for (uint64_t q = 0; q < WORDS; q++) {
-            uint64_t b = b0 + q * CPU_COLS, nb = b >= g->n ? 0 : g->n - b < CPU_COLS ? g->n - b : CPU_COLS;
-            for (uint64_t t = 0; t < S / CPU_COLS && nb; t++) {
-                const uint64_t *src = g->word + (block * CPU_TILES + t) * g->n + b;
-                for (uint64_t i = 0; i < CPU_COLS; i++)
-                    in[i] = i < nb ? src[i] : 0; /* nobody: dosage 0, dz 0 */
-                cpu_transpose32(in, by_snp[q] + t * CPU_COLS);
-            }
-            if (!nb) memset(by_snp[q], 0, S * sizeof *by_snp[q]);
-        }
-        for (uint64_t q = 0; q < SETS && b0 + q * CPU_CODES < g->n; q++) {
-            uint64_t set = b0 / CPU_CODES + q, n_missing = 0;
-            for (uint64_t s = 0; s < S; s++) {
-                uint64_t w = cpu_set_word(by_snp[0] + s, MAX_SNPS, q), m = w & w >> 1 & 0x555555555555u;
-                word[s] = w & ~(m * 3);
-                miss[s] = m;
-                n_missing += m != 0;
-            }
-            bool dense = n_missing > S / 2; /* then code 1 of the same tables counts their dz */
-            if (dense && !any) memset(missing, 0, slices * S * CPU_LANES * sizeof *missing);
-            any = any || dense;
-            for (size_t u = 0; u < slices; u++) {
-                k->build(g->dz + (u * p->n_people + set * CPU_CODES) * CPU_LANES, CPU_LANES, dosage, used,
-                         table);
-                k->add(table, word, S, grad + u * S * CPU_LANES, set == 0);
-                if (dense) k->add(table, miss, S, missing + u * S * CPU_LANES, false);
-            }
-            if (n_missing && !dense) {
-                k->add_marked(g->dz + set * CPU_CODES * CPU_LANES, p->n_people * CPU_LANES, miss,
-                              g->mean + block * CPU_BLOCK, S, slices, grad);
-            }
+    size_t H = g->pad[g->n_aux], S = (size_t)n_blocks * CPU_BLOCK;
+    for (uint64_t q = 0; q < p->sets; q++) {
+        uint64_t b = q * CPU_CODES, n = g->n - b < CPU_CODES ? g->n - b : CPU_CODES;
+        for (uint64_t i = 0; i < n_blocks; i++) {
+            size_t at = (size_t)q * S + (size_t)i * CPU_BLOCK;
+            k->turn(g->word + ((block + i) * g->n + b) * CPU_TILES, (size_t)n, word + at, miss + at);
         }
     }
-    return any;
+    for (size_t h = 0; h < H; h += CPU_LANES) {
+        for (uint64_t q = 0; q < p->sets; q += 2) {
+            bool two = q + 1 < p->sets;
+            for (uint64_t t = q; t < q + 1 + two; t++)
+                k->build(g->dz + t * CPU_CODES * H + h, H, dosage, &none, table + t % 2 * CPU_TABLE);
+            k->add(table, word + q * S, two ? word + (q + 1) * S : NULL, S, grad + h * S, q == 0);
+        }
+    }
 }
 
 /* One block: from sums over people, in slices of S rows, to gradients of the layers' weights. */
-static void backward_block(const pass *p, uint64_t block, const float *grad, const float *missing, size_t S,
+static void backward_block(const pass *p, uint64_t block, const float *grad, const uint64_t *miss, size_t S,
                            float *d0, float *d1, float *dw)
 {
     dn_genome *g = p->g;
@@ -223,8 +220,8 @@ static void backward_block(const pass *p, uint64_t block, const float *grad, con
     uint64_t snp = block * CPU_BLOCK;
     float isd[CPU_BLOCK], *d = d0, *below = d1, *dw_end = dw + g->dw_floats;
     for (uint64_t s = 0; s < CPU_BLOCK; s++) isd[s] = g->isd[snp + s] * (float)g->scale;
-    k->finish(grad, missing, S, isd, g->mean + snp, p->total, g->act[g->n_aux] + snp * g->pad[g->n_aux],
-              CPU_BLOCK, g->pad[g->n_aux], d);
+    k->finish(grad, S, miss, p->fat ? p->sets : 0, g->dz, isd, g->mean + snp, p->total,
+              g->act[g->n_aux] + snp * g->pad[g->n_aux], g->pad[g->n_aux], d);
     for (size_t l = g->n_aux; l-- > 0 && p->aux;) {
         /* Memory is read ahead: the next layer's activations while this one's are used, then the next
          * block's. */
@@ -247,18 +244,19 @@ static void backward_chunk(void *ctx, size_t item, size_t worker)
 {
     const pass *p = ctx;
     dn_genome *g = p->g;
-    size_t each = (g->worker_floats - CPU_TABLE) / (2 * CPU_BACK + 2);
-    float *table = g->worker + worker * g->worker_floats, *d0 = table + CPU_TABLE, *d1 = d0 + each,
-          *grad = d1 + each;
-    float *missing = grad + CPU_BACK * each, *dw = g->dwpart + item * g->dw_floats;
+    size_t each = (g->worker_floats - 2 * CPU_TABLE) / (CPU_BACK + 2);
+    float *table = g->worker + worker * g->worker_floats, *d0 = table + 2 * CPU_TABLE, *d1 = d0 + each,
+          *grad = d1 + each, *dw = g->dwpart + item * g->dw_floats;
+    uint64_t *word = g->codes + worker * (g->codes_n / g->n_workers),
+             *miss = word + g->codes_n / g->n_workers / 2;
     memset(dw, 0, g->dw_floats * sizeof *dw);
     uint64_t end = chunk_first(g, item + 1);
     for (uint64_t b = chunk_first(g, item); b < end; b += CPU_BACK) {
         uint64_t n = end - b < CPU_BACK ? end - b : CPU_BACK;
-        bool any = p->fat && grad_blocks(p, b, n, table, grad, missing);
+        if (p->fat) grad_blocks(p, b, n, table, grad, word, miss);
         for (uint64_t i = 0; i < n; i++) {
-            size_t at = i * CPU_BLOCK * CPU_LANES;
-            backward_block(p, b + i, grad + at, any ? missing + at : NULL, n * CPU_BLOCK, d0, d1, dw);
+            backward_block(p, b + i, grad + i * CPU_BLOCK * CPU_LANES, miss + i * CPU_BLOCK,
+                           (size_t)n * CPU_BLOCK, d0, d1, dw);
         }
     }
 }
@@ -290,15 +288,16 @@ dn_status cpu_backward(dn_backend *be, dn_genome *g, float *const *w, const floa
     if (g->n_aux == 0) return DN_OK;
     pass p = {.cb = (cpu_backend *)be, .g = g, .aux = aux, .fat = fat, .w = w, .dw = dw, .dz = dz};
     size_t H = g->width[g->n_aux], pad = g->pad[g->n_aux], rows = 0;
-    uint64_t sets = (g->n + CPU_CODES - 1) / CPU_CODES, people = sets * CPU_CODES;
-    p.n_people = people;
+    p.sets = (g->n + CPU_CODES - 1) / CPU_CODES;
+    uint64_t people = p.sets * CPU_CODES;
+    DN_TRY(need_codes(g, 2 * p.sets * CPU_BACK * CPU_BLOCK, err));
     DN_TRY(need(&g->dz, &g->dz_n, (people + 1) * pad, "gradients of a batch", err));
     p.total = g->dz + people * pad;
     memset(g->dz, 0, (people + 1) * pad * sizeof *g->dz);
     for (size_t k = 0; k < H; k++) {
         double total = 0;
         for (uint64_t b = 0; b < g->n; b++) {
-            g->dz[(k / CPU_LANES * people + b) * CPU_LANES + k % CPU_LANES] = dz[b * H + k];
+            g->dz[b * pad + k] = dz[b * H + k];
             total += dz[b * H + k];
         }
         p.total[k] = (float)total;

@@ -10,7 +10,7 @@
 
 #define MAX_CHUNKS  64
 #define SUM_FLOATS  ((uint64_t)8 << 20) /* of sums kept per chunk: 32 MB */
-#define GATHER      32                  /* tiles gathered at once: four cache lines of each row */
+#define GATHER      3                   /* blocks gathered at once: four or five cache lines of each row */
 #define GATHER_ITEM (8 * GATHER)
 
 /* n zeroed floats; large ones on huge pages where the system grants them: rows of activations are few per 4
@@ -70,11 +70,9 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
     if (g->slab < 64) g->slab = 64;
     DN_TRY(dn_alloc_aligned(&g->dwpart, g->dw_floats * g->n_chunks, sizeof(float),
                             "gradients of the auxiliary net", err));
-    /* Per worker: a table, two gradients of a block, and sums over people of CPU_BACK blocks: all, and of the
-     * missing calls. */
+    /* Per worker: two tables, two gradients of a block, and sums over people of CPU_BACK blocks. */
     g->n_workers = dn_pool_threads(cb->pool);
-    DN_TRY(dn_alloc(&g->set_word, g->n_workers * g->slab, sizeof *g->set_word, "scratch", err));
-    g->worker_floats = CPU_TABLE + (2 * CPU_BACK + 2) * CPU_BLOCK * widest;
+    g->worker_floats = 2 * CPU_TABLE + (CPU_BACK + 2) * CPU_BLOCK * widest;
     DN_TRY(big_alloc(&g->worker, g->n_workers * g->worker_floats, "scratch", err));
     *out = g;
     g = NULL;
@@ -97,7 +95,7 @@ void cpu_genome_free(dn_backend *be, dn_genome *g)
     free(g->isd);
     free(g->word);
     free(g->worker);
-    free(g->set_word);
+    free(g->codes);
     free(g->zpart);
     free(g->dwpart);
     free(g->dz);
@@ -120,30 +118,30 @@ typedef struct {
     const uint8_t *const *rows;
 } gather_job;
 
-/* Words of GATHER_ITEM tiles for all people, some cache lines of each row at a time. */
+/* Words of GATHER_ITEM blocks for all people, a few blocks of each row at a time. */
 static void gather(void *ctx, size_t item, size_t worker)
 {
     (void)worker;
     const gather_job *q = ctx;
     dn_genome *g = q->g;
-    uint64_t n_tiles = g->n_blocks * CPU_TILES, row_bytes = dn_geno_bytes(g->n_snps);
+    const uint64_t row_bytes = dn_geno_bytes(g->n_snps), block_bytes = CPU_BLOCK / 4;
     uint64_t from = (uint64_t)item * GATHER_ITEM,
-             to = from + GATHER_ITEM < n_tiles ? from + GATHER_ITEM : n_tiles;
-    for (uint64_t t0 = from; t0 < to; t0 += GATHER) {
-        uint64_t t1 = t0 + GATHER < to ? t0 + GATHER : to;
+             to = from + GATHER_ITEM < g->n_blocks ? from + GATHER_ITEM : g->n_blocks;
+    for (uint64_t k0 = from; k0 < to; k0 += GATHER) {
+        uint64_t k1 = k0 + GATHER < to ? k0 + GATHER : to;
         for (uint64_t b = 0; b < g->n; b++) {
-            for (uint64_t t = t0; t < t1; t++) {
-                uint64_t w = UINT64_MAX, at = t * 8;
-                if (at + 8 <= row_bytes)
-                    memcpy(&w, q->rows[b] + at, 8);
-                else if (at < row_bytes)
-                    memcpy(&w, q->rows[b] + at, (size_t)(row_bytes - at));
-                w = le64toh(w);
-                if ((t + 1) * CPU_COLS > g->n_snps) { /* calls past the last SNP */
-                    uint64_t left = t * CPU_COLS < g->n_snps ? g->n_snps - t * CPU_COLS : 0;
-                    w |= left < CPU_COLS ? UINT64_MAX << 2 * left : 0;
-                }
-                g->word[t * g->n + b] = w;
+            for (uint64_t k = k0; k < k1; k++) {
+                uint64_t *word = g->word + (k * g->n + b) * CPU_TILES, at = k * block_bytes,
+                         left = row_bytes - at;
+                if (left < block_bytes) memset(word, 0xff, block_bytes);
+                memcpy(word, q->rows[b] + at, left < block_bytes ? left : block_bytes);
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+                for (int t = 0; t < CPU_TILES; t++) word[t] = le64toh(word[t]);
+#endif
+                uint64_t snps =
+                    g->n_snps - k * CPU_BLOCK; /* calls past the last SNP of the row's last byte */
+                if (snps < CPU_BLOCK && snps % CPU_COLS)
+                    word[snps / CPU_COLS] |= UINT64_MAX << 2 * (snps % CPU_COLS);
             }
         }
     }
@@ -176,7 +174,8 @@ static void drop_piece(dn_genome *g, uint64_t b, uint64_t at, uint64_t n, uint8_
         uint64_t w = n - k < CPU_COLS ? n - k : CPU_COLS;
         memset(kept + k + w, 1, CPU_COLS - w); /* past the last SNP */
         uint64_t m = 3 * dropped(kept + k);
-        g->word[(at + k) / CPU_COLS * g->n + b] |= m;
+        uint64_t tile = (at + k) / CPU_COLS;
+        g->word[(tile / CPU_TILES * g->n + b) * CPU_TILES + tile % CPU_TILES] |= m;
     }
 }
 
@@ -239,7 +238,7 @@ dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows
     g->n = n;
     g->scale = 1.0;
     gather_job q = {g, rows};
-    dn_pool_run(cb->pool, (size_t)((n_tiles + GATHER_ITEM - 1) / GATHER_ITEM), gather, &q);
+    dn_pool_run(cb->pool, (size_t)((g->n_blocks + GATHER_ITEM - 1) / GATHER_ITEM), gather, &q);
     if (keep < 1.0) {
         g->scale = 1.0 / keep;
         drop_calls(cb, g, keep, rng);
@@ -247,31 +246,4 @@ dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows
     status = DN_OK;
 done:
     return status;
-}
-
-void cpu_transpose32(const uint64_t in[32], uint64_t out[32])
-{
-    /* Halves, quarters ... of the square change places: after the round of width w, 2-bit columns and rows
-     * agree in that bit. */
-    static const uint64_t mask[5] = {0x00000000ffffffffu, 0x0000ffff0000ffffu, 0x00ff00ff00ff00ffu,
-                                     0x0f0f0f0f0f0f0f0fu, 0x3333333333333333u};
-    memcpy(out, in, 32 * sizeof *out);
-    for (int r = 0; r < 5; r++) {
-        int w = 16 >> r, shift = 2 * w;
-        for (int base = 0; base < 32; base += 2 * w) {
-            for (int i = base; i < base + w; i++) {
-                uint64_t a = out[i], b = out[i + w], t = (a >> shift ^ b) & mask[r];
-                out[i] = a ^ t << shift;
-                out[i + w] = b ^ t;
-            }
-        }
-    }
-}
-
-void cpu_transpose32_ref(const uint64_t in[32], uint64_t out[32])
-{
-    for (int s = 0; s < 32; s++) {
-        out[s] = 0;
-        for (int i = 0; i < 32; i++) out[s] |= (in[i] >> 2 * s & 3) << 2 * i;
-    }
 }

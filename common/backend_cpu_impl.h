@@ -32,6 +32,15 @@ static inline size_t cpu_pad(uint64_t n)
 #define CPU_GROUPS 8
 #define CPU_PITCH  71
 #define CPU_TABLE  (CPU_GROUPS * CPU_PITCH * CPU_LANES) /* floats */
+#define CPU_SETS   (CPU_BLOCK / CPU_CODES)              /* of a block; even */
+
+/* The rows of a table to make besides the 27 of each group in which no call is missing: group * 64 + value;
+ * n == CPU_ALL_ROWS: all rows, whatever is in the list. */
+#define CPU_ALL_ROWS  0xffff
+#define CPU_MOST_ROWS 64 /* more rows than this are all of them */
+typedef struct {
+    uint16_t n, row[CPU_MOST_ROWS];
+} cpu_rows;
 
 typedef enum { CPU_PLAIN, CPU_TANH, CPU_DTANH } cpu_epilogue;
 typedef struct {
@@ -48,22 +57,29 @@ typedef struct {
                   float *dw, const float *next, size_t next_floats);
     /* The values that each group of n words takes, as bits. */
     void (*used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS]);
-    /* Table of 24 codes: code j of dosage d counts x[3j + d] times the 16 floats at w + j * stride; missing:
-     * 0. Of group g at least the rows whose bits are set in used[g] are made. */
-    void (*build)(const float *w, size_t stride, const float *x, const uint64_t used[CPU_GROUPS],
-                  float *table);
-    /* acc[i] (16 floats) += the table's rows for word[i], group by group; i < n. first: = instead. */
-    void (*add)(const float *table, const uint64_t *word, size_t n, float *acc, bool first);
-    /* d[s][k] = isd[s] * (grad - mean[s] * (total[k] - missing)) * (1 - act[s][k]^2); d, act: S x n_pad;
-     * grad, missing: in slices of 16 (see backend_cpu_aux.c) of `rows` rows, missing NULL: zeros. */
-    void (*finish)(const float *grad, const float *missing, size_t rows, const float *isd, const float *mean,
-                   const float *total, const float *act, size_t S, size_t n_pad, float *d);
-    /* acc (slices of S x 16) gets, for SNP s and every even bit 2i set in marks[s], factor[s] times row i of
-     * each slice u: rows + u * row_stride + 16i. */
-    void (*add_marked)(const float *rows, size_t row_stride, const uint64_t *marks, const float *factor,
-                       size_t S, size_t slices, float *acc);
+    /* Table of 24 codes: code j counts x[4j + code] times the 16 floats at w + j * stride; x of a missing one
+     * is 0. */
+    void (*build)(const float *w, size_t stride, const float *x, const cpu_rows *rows, float *table);
+    /* acc[i] (16 floats) += the table's rows for word[i], and those of the table after it for second[i]
+     * (second may be NULL); i < n. first: = instead. */
+    void (*add)(const float *table, const uint64_t *word, const uint64_t *second, size_t n, float *acc,
+                bool first);
+    /* Codes of n <= 24 people for a block's SNPs. src: person after person, CPU_TILES words each; SNP j's
+     * word goes to place cpu_place(j) of word and miss: the people's codes, 0 where missing or nobody; and
+     * bit 2i where person i's call is missing. */
+    void (*turn)(const uint64_t *src, size_t n, uint64_t *word, uint64_t *miss);
+    /* A block's d[s][k] = isd[s] * (grad - mean[s] * (total[k] - missing)) * (1 - act[s][k]^2), missing = sum
+     * of dz over the people without a call. d, act: CPU_BLOCK x n_pad; grad: slices of 16 units, `rows` rows
+     * apart, and miss, for each of `sets` sets of people, `rows` words apart: both in the order of
+     * cpu_place(); dz: people x n_pad. */
+    void (*finish)(const float *grad, size_t rows, const uint64_t *miss, size_t sets, const float *dz,
+                   const float *isd, const float *mean, const float *total, const float *act, size_t n_pad,
+                   float *d);
 } cpu_kernels;
 const cpu_kernels *cpu_kernels_of(dn_isa isa);
+
+/* The rows that are used besides those without a missing call. */
+void cpu_rows_of(const uint64_t used[CPU_GROUPS], cpu_rows *rows);
 
 /* Packs b for mul: element (k, n) is src[k * row + n * col]; columns past n up to n_pad become 0. out: K x
  * n_pad. */
@@ -76,17 +92,21 @@ void cpu_mul_t_ref(const float *d, size_t ldd, const float *x, size_t ldx, size_
                    double *dw);
 
 /* ---- genotypes of a batch ---- */
-/* 32 x 32 2-bit codes: out[s]'s code i = in[i]'s code s. */
-void cpu_transpose32(const uint64_t in[32], uint64_t out[32]);
-void cpu_transpose32_ref(const uint64_t in[32], uint64_t out[32]);
-/* Set k (24 codes) of a row of 32-code words that lie `stride` words apart; bits above 48 are anything. */
-static inline uint64_t cpu_set_word(const uint64_t *words, size_t stride, size_t k)
+/* Where SNP j of a block is when people and SNPs have changed places. */
+static inline size_t cpu_place(size_t j)
+{
+    return j % CPU_COLS * CPU_TILES + j / CPU_COLS;
+}
+/* Set k (24 codes) of a row of 32-code words; bits above 48 are anything. */
+static inline uint64_t cpu_set_word(const uint64_t *words, size_t k)
 {
     size_t bit = k * 2 * CPU_CODES, q = bit / 64, r = bit % 64;
-    uint64_t w = words[q * stride] >> r;
-    return r > 16 ? w | words[(q + 1) * stride] << (64 - r) : w;
+    uint64_t w = words[q] >> r;
+    return r > 16 ? w | words[q + 1] << (64 - r) : w;
 }
-/* Plain version of build and add, in double: acc[i] += sums for word[i] of 24 codes. */
+/* Plain version of build and add, in double: acc[i] += sums for word[i] of 24 codes; x as for build, but its
+ * value for a missing call is not looked at. */
+void cpu_turn_ref(const uint64_t *src, size_t n, uint64_t *word, uint64_t *miss);
 void cpu_fat_ref(const uint64_t *word, size_t n, const float *w, size_t stride, const float *x, double *acc);
 
 typedef struct {
@@ -108,7 +128,7 @@ struct dn_genome {
     float *mean, *isd;             /* padded M; isd 0: contributes nothing */
     /* the batch */
     uint64_t n, room; /* people; room: for how many there is space */
-    uint64_t *word;   /* tiles of 32 SNPs x n people: 32 codes each */
+    uint64_t *word;   /* blocks x n people x CPU_TILES: 32 codes each */
     double scale;     /* 1 / keep */
     /* scratch */
     size_t n_workers, worker_floats;
@@ -116,12 +136,12 @@ struct dn_genome {
     float *packed[DN_MAX_LAYERS],
         *packed_t[DN_MAX_LAYERS]; /* aux weights packed: w^T for forward, w for backward */
     uint64_t slab;                /* people whose sums over chunks are kept at once */
-    uint64_t *set_word;           /* per worker: slab words */
+    uint64_t *codes, codes_n;     /* per worker: words of sets of codes */
     float *zpart;                 /* n_chunks x slab x pad(H) */
     uint64_t zpart_n;
     float *dwpart; /* n_chunks x sum over layers of pad(out) x pad(in) */
     uint64_t dw_floats;
-    float *dz; /* by slices, people in whole sets; then the sums over people */
+    float *dz; /* people in whole sets x pad(H); then the sums over people */
     uint64_t dz_n;
 };
 

@@ -61,6 +61,20 @@ const cpu_kernels *cpu_kernels_of(dn_isa isa)
     return &cpu_kern_portable_table;
 }
 
+void cpu_rows_of(const uint64_t used[CPU_GROUPS], cpu_rows *rows)
+{
+    rows->n = 0;
+    for (unsigned g = 0; g < CPU_GROUPS; g++) {
+        for (uint64_t m = used[g] & ~(uint64_t)0x77707770777u; m; m &= m - 1) {
+            if (rows->n == CPU_MOST_ROWS) {
+                rows->n = CPU_ALL_ROWS;
+                return;
+            }
+            rows->row[rows->n++] = (uint16_t)(g * 64 + (unsigned)__builtin_ctzll(m));
+        }
+    }
+}
+
 void cpu_pack(const float *src, size_t row, size_t col, size_t K, size_t n, size_t n_pad, size_t panel,
               float *out)
 {
@@ -97,13 +111,29 @@ void cpu_mul_t_ref(const float *d, size_t ldd, const float *x, size_t ldx, size_
 
 /* ---- table kernels, plainly: doubles, no tables ---- */
 
+void cpu_turn_ref(const uint64_t *src, size_t n, uint64_t *word, uint64_t *miss)
+{
+    for (size_t j = 0; j < CPU_BLOCK; j++) {
+        uint64_t w = 0, m = 0;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t code = src[i * CPU_TILES + j / CPU_COLS] >> j % CPU_COLS * 2 & 3;
+            if (code == 3)
+                m |= (uint64_t)1 << 2 * i;
+            else
+                w |= code << 2 * i;
+        }
+        word[cpu_place(j)] = w;
+        miss[cpu_place(j)] = m;
+    }
+}
+
 void cpu_fat_ref(const uint64_t *word, size_t n, const float *w, size_t stride, const float *x, double *acc)
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < CPU_CODES; j++) {
             unsigned g = word[i] >> 2 * j & 3;
             for (size_t k = 0; k < CPU_LANES && g < 3; k++)
-                acc[i * CPU_LANES + k] += (double)x[3 * j + g] * w[j * stride + k];
+                acc[i * CPU_LANES + k] += (double)x[4 * j + g] * w[j * stride + k];
         }
     }
 }

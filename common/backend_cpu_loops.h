@@ -194,94 +194,157 @@ KERN_TARGET static void KERN_NAME(used)(const uint64_t *word, size_t n, uint64_t
 
 #define NV_ROW (CPU_LANES / VL) /* vectors of a table row */
 
-/* See cpu_kernels. */
-KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const float *x,
-                                         const uint64_t used[CPU_GROUPS], float *table)
+/* See cpu_kernels. A row is a + (b + c), whichever way it is made. */
+KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const float *x, const cpu_rows *rows,
+                                         float *table)
 {
-    for (size_t g = 0; g < CPU_GROUPS; g++, w += 3 * stride, x += 9, table += CPU_PITCH * CPU_LANES) {
-        VEC e[3][4][NV_ROW];
-        for (size_t i = 0; i < 3; i++) {
+    if (rows->n == CPU_ALL_ROWS) {
+        for (size_t g = 0; g < CPU_GROUPS; g++) {
             for (size_t k = 0; k < NV_ROW; k++) {
-                VEC wv = *(const VEC *)(w + i * stride + k * VL);
-                for (size_t d = 0; d < 3; d++) e[i][d][k] = wv * x[3 * i + d];
-                e[i][3][k] = (VEC){0};
+                VEC e[3][4];
+                for (size_t i = 0; i < 3; i++) {
+                    VEC wv = *(const VEC *)(w + (3 * g + i) * stride + k * VL);
+                    for (size_t d = 0; d < 4; d++) e[i][d] = wv * x[(3 * g + i) * 4 + d];
+                }
+                VEC *row = (VEC *)(table + g * CPU_PITCH * CPU_LANES) + k;
+                for (size_t v = 0; v < 16; v++, row += 4 * NV_ROW) {
+                    VEC bc = e[1][v & 3] + e[2][v >> 2];
+                    for (size_t d = 0; d < 4; d++) row[d * NV_ROW] = e[0][d] + bc;
+                }
             }
         }
-        for (size_t v = 0; v < 64; v += 4) { /* rows of one value of the two other codes, if any is used */
-            unsigned m = (unsigned)(used[g] >> v) & 15;
-            if (!m) continue;
-            const VEC *b = e[1][v >> 2 & 3], *c = e[2][v >> 4];
-            VEC *row = (VEC *)(table + v * CPU_LANES);
-            for (size_t k = 0; k < NV_ROW; k++) {
-                for (size_t d = 0; d < 3; d++) row[d * NV_ROW + k] = e[0][d][k] + (b[k] + c[k]);
-                if (m & 8) row[3 * NV_ROW + k] = b[k] + c[k];
+        return;
+    }
+    /* The 27 rows without a missing call, straight on: most occur, and to ask which would cost more. */
+    for (size_t g = 0; g < CPU_GROUPS; g++) {
+        for (size_t k = 0; k < NV_ROW; k++) {
+            VEC e[3][3];
+            for (size_t i = 0; i < 3; i++) {
+                VEC wv = *(const VEC *)(w + (3 * g + i) * stride + k * VL);
+                for (size_t d = 0; d < 3; d++) e[i][d] = wv * x[(3 * g + i) * 4 + d];
             }
+            VEC *row = (VEC *)(table + g * CPU_PITCH * CPU_LANES) + k;
+            UNROLL for (size_t c = 0; c < 3; c++)
+            {
+                UNROLL for (size_t b = 0; b < 3; b++)
+                {
+                    VEC bc = e[1][b] + e[2][c];
+                    UNROLL for (size_t d = 0; d < 3; d++) row[(16 * c + 4 * b + d) * NV_ROW] = e[0][d] + bc;
+                }
+            }
+        }
+    }
+    for (size_t i = 0; i < rows->n; i++) {
+        size_t g = rows->row[i] >> 6, v = rows->row[i] & 63;
+        const float *wg = w + 3 * g * stride, *xg = x + 12 * g;
+        VEC *row = (VEC *)(table + (g * CPU_PITCH + v) * CPU_LANES);
+        for (size_t k = 0; k < NV_ROW; k++) {
+            VEC bc = *(const VEC *)(wg + stride + k * VL) * xg[4 + (v >> 2 & 3)] +
+                     *(const VEC *)(wg + 2 * stride + k * VL) * xg[8 + (v >> 4)];
+            row[k] = *(const VEC *)(wg + k * VL) * xg[v & 3] + bc;
         }
     }
 }
 
 /* Row of word's field g in group g: the field times the floats of a row, by one shift and one mask. */
-#define ROW(g)                                                                                               \
-    ((const VEC *)(table + (g)*CPU_PITCH * CPU_LANES + (((g) ? w >> (6 * (g) + 60) % 64 : w << 4) & 0x3f0)))
-KERN_TARGET static void KERN_NAME(add)(const float *table, const uint64_t *word, size_t n, float *acc,
-                                       bool first)
+#define ROW(t, w, g)                                                                                         \
+    ((const VEC *)((t) + (g)*CPU_PITCH * CPU_LANES + (((g) ? (w) >> (6 * (g) + 60) % 64 : (w) << 4) & 0x3f0)))
+/* As a tree: the running sum is rounded once per word, not eight times. */
+INLINE VEC KERN_NAME(row_sum)(const float *t, uint64_t w, size_t k)
 {
-    for (size_t i = 0; i < n; i++) {
-        VEC *z = (VEC *)(acc + i * CPU_LANES);
-        uint64_t w = word[i];
-        const VEC *r[CPU_GROUPS] = {ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)};
-        for (size_t k = 0; k < NV_ROW; k++) {
-            /* As a tree: the running sum is rounded once per word, not eight times. */
-            VEC low = (r[0][k] + r[1][k]) + (r[2][k] + r[3][k]),
-                high = (r[4][k] + r[5][k]) + (r[6][k] + r[7][k]);
-            if (first)
-                z[k] = low + high;
-            else
-                z[k] += low + high;
-        }
-    }
+    VEC low = (ROW(t, w, 0)[k] + ROW(t, w, 1)[k]) + (ROW(t, w, 2)[k] + ROW(t, w, 3)[k]),
+        high = (ROW(t, w, 4)[k] + ROW(t, w, 5)[k]) + (ROW(t, w, 6)[k] + ROW(t, w, 7)[k]);
+    return low + high;
 }
-
-KERN_TARGET static void KERN_NAME(finish)(const float *grad, const float *missing, size_t rows,
-                                          const float *isd, const float *mean, const float *total,
-                                          const float *act, size_t S, size_t n_pad, float *d)
+KERN_TARGET static void KERN_NAME(add)(const float *table, const uint64_t *word, const uint64_t *second,
+                                       size_t n, float *acc, bool first)
 {
-    for (size_t s = 0; s < S; s++) { /* rows of act come from memory: in its order */
-        float m = mean[s], f = isd[s];
-        for (size_t u = 0; u < n_pad; u += 16) __builtin_prefetch(act + (s + 16) * n_pad + u, 0);
-        for (size_t u = 0; u < n_pad; u += CPU_LANES) {
-            const VEC *g = (const VEC *)(grad + u * rows + s * CPU_LANES), *t = (const VEC *)(total + u);
-            const VEC *q = missing ? (const VEC *)(missing + u * rows + s * CPU_LANES) : NULL;
-            const VEC *a = (const VEC *)(act + s * n_pad + u);
-            VEC *out = (VEC *)(d + s * n_pad + u);
+    VEC *z = (VEC *)acc;
+    if (first) {
+        for (size_t i = 0; i < n; i++) {
             for (size_t k = 0; k < NV_ROW; k++) {
-                VEC sum = t[k];
-                if (q) sum -= q[k];
-                out[k] = (g[k] - sum * m) * f * (1.0f - a[k] * a[k]);
+                VEC sum = KERN_NAME(row_sum)(table, word[i], k);
+                if (second) sum += KERN_NAME(row_sum)(table + CPU_TABLE, second[i], k);
+                z[i * NV_ROW + k] = sum;
             }
+        }
+    } else if (second) {
+        for (size_t i = 0; i < n; i++) {
+            for (size_t k = 0; k < NV_ROW; k++) {
+                VEC sum = z[i * NV_ROW + k] + KERN_NAME(row_sum)(table, word[i], k);
+                z[i * NV_ROW + k] = sum + KERN_NAME(row_sum)(table + CPU_TABLE, second[i], k);
+            }
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            for (size_t k = 0; k < NV_ROW; k++) z[i * NV_ROW + k] += KERN_NAME(row_sum)(table, word[i], k);
         }
     }
 }
 
-KERN_TARGET static void KERN_NAME(add_marked)(const float *rows, size_t row_stride, const uint64_t *marks,
-                                              const float *factor, size_t S, size_t slices, float *acc)
+/* Tiles side by side, so that every round of the transposition is between whole vectors: see
+ * cpu_turn_ref for what it does. */
+KERN_TARGET static void KERN_NAME(turn)(const uint64_t *src, size_t n, uint64_t *word, uint64_t *miss)
 {
-    for (size_t s = 0; s < S; s++) {
-        float f = factor[s];
-        for (uint64_t m = marks[s]; m; m &= m - 1) {
-            const float *row = rows + (size_t)__builtin_ctzll(m) / 2 * CPU_LANES;
-            for (size_t u = 0; u < slices; u++) {
-                const VEC *r = (const VEC *)(row + u * row_stride);
-                VEC *out = (VEC *)(acc + (u * S + s) * CPU_LANES);
-                for (size_t k = 0; k < NV_ROW; k++) out[k] += r[k] * f;
+    typedef uint64_t u64s __attribute__((vector_size(32), aligned(8), may_alias));
+    static const uint64_t mask[5] = {0x00000000ffffffffu, 0x0000ffff0000ffffu, 0x00ff00ff00ff00ffu,
+                                     0x0f0f0f0f0f0f0f0fu, 0x3333333333333333u};
+    for (size_t t = 0; t < CPU_TILES; t += 4) {
+        u64s v[32];
+        for (size_t i = 0; i < 32; i++) {
+            v[i] = (u64s){0};
+            if (i < n) v[i] = *(const u64s *)(src + i * CPU_TILES + t);
+        }
+        for (int r = 0; r < 5; r++) {
+            int w = 16 >> r, shift = 2 * w;
+            for (int base = 0; base < 32; base += 2 * w) {
+                for (int i = base; i < base + w; i++) {
+                    u64s x = (v[i] >> shift ^ v[i + w]) & mask[r];
+                    v[i] ^= x << shift;
+                    v[i + w] ^= x;
+                }
+            }
+        }
+        for (size_t i = 0; i < 32; i++) {
+            u64s m = v[i] & v[i] >> 1 & 0x5555555555555555u;
+            *(u64s *)(word + i * CPU_TILES + t) = v[i] & ~(m | m << 1);
+            *(u64s *)(miss + i * CPU_TILES + t) = m;
+        }
+    }
+}
+
+KERN_TARGET static void KERN_NAME(finish)(const float *grad, size_t rows, const uint64_t *miss, size_t sets,
+                                          const float *dz, const float *isd, const float *mean,
+                                          const float *total, const float *act, size_t n_pad, float *d)
+{
+    for (size_t s = 0; s < CPU_BLOCK;
+         s++, act += n_pad, d += n_pad) { /* rows of act come from memory: in its order */
+        size_t at = cpu_place(s);
+        float m = mean[s], f = isd[s];
+        uint64_t any = 0;
+        for (size_t q = 0; q < sets; q++) any |= miss[q * rows + at];
+        if (any) memset(d, 0, n_pad * sizeof *d);
+        for (size_t q = 0; q < sets && any; q++) {
+            for (uint64_t b = miss[q * rows + at]; b; b &= b - 1) {
+                const float *z = dz + (q * CPU_CODES + (size_t)__builtin_ctzll(b) / 2) * n_pad;
+                for (size_t u = 0; u < n_pad; u += VL) *(VEC *)(d + u) += *(const VEC *)(z + u);
+            }
+        }
+        for (size_t u = 0; u < n_pad; u += CPU_LANES) {
+            __builtin_prefetch(act + 16 * n_pad + u, 0);
+            for (size_t k = u; k < u + CPU_LANES; k += VL) {
+                VEC sum = *(const VEC *)(total + k), a = *(const VEC *)(act + k);
+                if (any) sum -= *(const VEC *)(d + k);
+                VEC g = *(const VEC *)(grad + u * rows + at * CPU_LANES + (k - u));
+                *(VEC *)(d + k) = (g - sum * m) * f * (1.0f - a * a);
             }
         }
     }
 }
 
-static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,      KERN_NAME(mul),       KERN_NAME(mul_t),
-                                             KERN_NAME(used),   KERN_NAME(build),     KERN_NAME(add),
-                                             KERN_NAME(finish), KERN_NAME(add_marked)};
+static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,    KERN_NAME(mul),   KERN_NAME(mul_t),
+                                             KERN_NAME(used), KERN_NAME(build), KERN_NAME(add),
+                                             KERN_NAME(turn), KERN_NAME(finish)};
 
 #undef SWITCH_NV
 #undef TILE_OF

@@ -136,7 +136,7 @@ static void hot_rates(double *gemm, double *tables)
         double rate = 20000.0 * 6 * 100 * (double)panel / t;
         *gemm = rate > *gemm ? rate : *gemm;
         t = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-        for (int i = 0; i < 20000; i++) cb->kern->add(table, word, 64, acc, false);
+        for (int i = 0; i < 20000; i++) cb->kern->add(table, word, NULL, 64, acc, false);
         t = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t;
         rate = 20000.0 * 64 * CPU_GROUPS / t;
         *tables = rate > *tables ? rate : *tables;

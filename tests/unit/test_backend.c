@@ -106,86 +106,101 @@ static void check_tanh(const cpu_kernels *k)
     drop(x), drop(b), drop(y);
 }
 
-static void check_tables(const cpu_kernels *k, size_t n, bool all)
+/* missing: of 64 calls. */
+static void check_tables(const cpu_kernels *k, size_t n, unsigned missing)
 {
     size_t stride = 48;
-    float *w = fresh(CPU_CODES * stride), *x = fresh(CPU_CODES * 3), *table = fresh(CPU_TABLE),
+    float *w = fresh(2 * CPU_CODES * stride), *x = fresh(2 * CPU_CODES * 4), *table = fresh(2 * CPU_TABLE),
           *acc = fresh(n * 16);
     float *start = malloc(n * 16 * sizeof *start);
     double *ref = malloc(n * 16 * sizeof *ref), worst = 0;
-    uint64_t *word = malloc(n * sizeof *word + 8), used[CPU_GROUPS], want[CPU_GROUPS] = {0};
-    for (size_t i = 0; i < n; i++) {
-        word[i] = check_rand(&seed); /* bits above 48 too */
-        for (int g = 0; g < CPU_GROUPS; g++) want[g] |= (uint64_t)1 << (word[i] >> 6 * g & 63);
+    uint64_t *word = malloc(2 * n * sizeof *word + 8), used[CPU_GROUPS];
+    for (size_t i = 0; i < 2 * CPU_CODES; i++) x[4 * i + 3] = 0;
+    for (size_t i = 0; i < 2 * n; i++) {
+        word[i] = check_rand(&seed) << 48; /* bits above 48: anything */
+        for (int j = 0; j < CPU_CODES; j++) {
+            uint64_t r = check_rand(&seed) >> 20;
+            word[i] |= (r % 64 < missing ? 3 : r / 64 % 3) << 2 * j;
+        }
     }
-    k->used(word, n, used);
-    CHECK(memcmp(used, want, sizeof used) == 0);
-    if (all) memset(used, 0xff, sizeof used);
-    for (size_t i = 0; i < CPU_TABLE; i++) table[i] = NAN; /* rows that are not used must not be read */
-    for (int first = 0; first < 2; first++) {
+    for (size_t i = 0; i < 2 * CPU_TABLE; i++) table[i] = NAN; /* rows that are not used must not be read */
+    for (int t = 0; t < 2; t++) {
+        uint64_t want[CPU_GROUPS] = {0};
+        cpu_rows rows;
+        for (size_t i = 0; i < n; i++) {
+            for (int g = 0; g < CPU_GROUPS; g++) want[g] |= (uint64_t)1 << (word[t * n + i] >> 6 * g & 63);
+        }
+        k->used(word + t * n, n, used);
+        CHECK(memcmp(used, want, sizeof used) == 0);
+        cpu_rows_of(used, &rows);
+        CHECK(missing ? n < 20 || rows.n : !rows.n);
+        k->build(w + t * CPU_CODES * stride, stride, x + t * CPU_CODES * 4, &rows, table + t * CPU_TABLE);
+    }
+    for (int how = 0; how < 4; how++) {
+        bool first = how & 1, two = how & 2;
         memcpy(start, acc, n * 16 * sizeof *start);
         for (size_t i = 0; i < n * 16; i++) ref[i] = first ? 0 : start[i];
         cpu_fat_ref(word, n, w, stride, x, ref);
-        k->build(w, stride, x, used, table);
-        k->add(table, word, n, acc, first);
+        if (two) cpu_fat_ref(word + n, n, w + CPU_CODES * stride, stride, x + CPU_CODES * 4, ref);
+        k->add(table, word, two ? word + n : NULL, n, acc, first);
         for (size_t i = 0; i < n * 16; i++) worst = fmax(worst, fabs(acc[i] - ref[i]));
-        CHECK_MSG(worst < 5e-6, "n %zu: %g", n, worst);
+        CHECK_MSG(worst < 5e-6, "n %zu, %s: %g", n, two ? "two sets" : "one set", worst);
     }
-    CHECK(guards_ok(acc, n * 16) && guards_ok(table, CPU_TABLE) && guards_ok(w, CPU_CODES * stride));
+    CHECK(guards_ok(acc, n * 16) && guards_ok(table, 2 * CPU_TABLE) && guards_ok(w, 2 * CPU_CODES * stride));
     drop(w), drop(x), drop(table), drop(acc);
     free(start), free(ref), free(word);
 }
 
-static void check_finish(const cpu_kernels *k, size_t S, size_t rows, size_t n_pad)
+/* People and SNPs changed about, and what comes of the sums over people. missing: of 64 calls. */
+static void check_back(const cpu_kernels *k, size_t sets, size_t n_pad, unsigned missing)
 {
-    float *grad = fresh(rows * n_pad), *missing = fresh(rows * n_pad), *isd = fresh(S), *mean = fresh(S),
-          *total = fresh(n_pad);
-    float *act = fresh(S * n_pad), *d = fresh(S * n_pad);
-    for (int with = 0; with < 2; with++) {
-        double worst = 0;
-        k->finish(grad, with ? missing : NULL, rows, isd, mean, total, act, S, n_pad, d);
-        for (size_t s = 0; s < S; s++) {
-            for (size_t j = 0; j < n_pad; j++) {
-                size_t at = (j / 16 * rows + s) * 16 + j % 16;
-                double t = (double)total[j] - (with ? missing[at] : 0), a = act[s * n_pad + j];
-                worst = fmax(worst, fabs(d[s * n_pad + j] - isd[s] * (grad[at] - mean[s] * t) * (1 - a * a)));
+    enum { ROWS = 2 * CPU_BLOCK }; /* as two blocks have it; only the second is looked at */
+    uint64_t *src = malloc(CPU_CODES * CPU_TILES * sizeof *src), *word = calloc(sets * ROWS, sizeof *word),
+             *miss = calloc(sets * ROWS, sizeof *miss), want[2][CPU_BLOCK];
+    for (size_t q = 0; q < sets; q++) {
+        size_t n = q + 1 < sets ? CPU_CODES : 1 + q * 7 % CPU_CODES, at = q * ROWS + CPU_BLOCK;
+        for (size_t i = 0; i < n * CPU_TILES; i++) {
+            src[i] = 0;
+            for (int j = 0; j < CPU_COLS; j++) {
+                uint64_t r = check_rand(&seed) >> 20;
+                src[i] |= (r % 64 < missing ? 3 : r / 64 % 3) << 2 * j;
             }
         }
-        CHECK_MSG(worst < 1e-6, "finish: %g", worst);
-        CHECK(guards_ok(d, S * n_pad));
+        k->turn(src, n, word + at, miss + at);
+        cpu_turn_ref(src, n, want[0], want[1]);
+        CHECK(memcmp(word + at, want[0], sizeof want[0]) == 0);
+        CHECK(memcmp(miss + at, want[1], sizeof want[1]) == 0);
     }
-    /* add_marked */
-    uint64_t *marks = malloc(S * sizeof *marks);
-    float *rows_of = fresh(n_pad / 16 * 40 * 16), *acc = fresh(n_pad * S),
-          *want = malloc(n_pad * S * sizeof *want);
-    memcpy(want, acc, n_pad * S * sizeof *want);
-    for (size_t s = 0; s < S; s++) {
-        marks[s] = check_rand(&seed) & check_rand(&seed) & 0x555555555555u;
-        for (size_t i = 0; i < CPU_CODES; i++) {
-            for (size_t j = 0; j < n_pad && (marks[s] >> 2 * i & 1); j++) {
-                want[(j / 16 * S + s) * 16 + j % 16] += rows_of[(j / 16 * 40 + i) * 16 + j % 16] * mean[s];
+    size_t people = sets * CPU_CODES;
+    float *grad = fresh(ROWS * n_pad), *dz = fresh(people * n_pad), *isd = fresh(CPU_BLOCK),
+          *mean = fresh(CPU_BLOCK), *total = fresh(n_pad), *act = fresh((CPU_BLOCK + 16) * n_pad),
+          *d = fresh(CPU_BLOCK * n_pad);
+    double worst = 0;
+    k->finish(grad + CPU_BLOCK * CPU_LANES, ROWS, miss + CPU_BLOCK, sets, dz, isd, mean, total, act, n_pad,
+              d);
+    for (size_t s = 0; s < CPU_BLOCK; s++) {
+        for (size_t j = 0; j < n_pad; j++) {
+            double t = total[j], a = act[s * n_pad + j],
+                   g = grad[(j / 16 * ROWS + CPU_BLOCK + cpu_place(s)) * 16 + j % 16];
+            for (size_t b = 0; b < people; b++) {
+                if (miss[b / CPU_CODES * ROWS + CPU_BLOCK + cpu_place(s)] >> 2 * (b % CPU_CODES) & 1)
+                    t -= dz[b * n_pad + j];
             }
+            worst = fmax(worst, fabs(d[s * n_pad + j] - isd[s] * (g - mean[s] * t) * (1 - a * a)));
         }
     }
-    k->add_marked(rows_of, 40 * 16, marks, mean, S, n_pad / 16, acc);
-    CHECK(memcmp(acc, want, n_pad * S * sizeof *want) == 0 && guards_ok(acc, n_pad * S));
-    drop(grad), drop(missing), drop(isd), drop(mean), drop(total), drop(act), drop(d), drop(rows_of),
-        drop(acc);
-    free(marks), free(want);
+    CHECK_MSG(worst < 1e-6, "finish: %g", worst);
+    CHECK(guards_ok(d, CPU_BLOCK * n_pad));
+    drop(grad), drop(dz), drop(isd), drop(mean), drop(total), drop(act), drop(d);
+    free(src), free(word), free(miss);
 }
 
-static void check_bits(void)
+static void check_set_word(void)
 {
-    uint64_t in[32], a[32], b[32];
-    for (int rep = 0; rep < 50; rep++) {
-        for (int i = 0; i < 32; i++) in[i] = check_rand(&seed);
-        cpu_transpose32(in, a);
-        cpu_transpose32_ref(in, b);
-        CHECK(memcmp(a, b, sizeof a) == 0);
-    }
-    /* Sets of 24 codes of a row of words. */
+    uint64_t in[32];
+    for (int i = 0; i < 32; i++) in[i] = check_rand(&seed);
     for (size_t k = 0; k < 32 * 32 / CPU_CODES; k++) {
-        uint64_t w = cpu_set_word(in, 1, k);
+        uint64_t w = cpu_set_word(in, k);
         bool same = true;
         for (size_t i = 0; i < CPU_CODES; i++) {
             size_t at = k * CPU_CODES + i;
@@ -208,12 +223,14 @@ int main(void)
             }
         }
         check_tanh(k);
-        for (size_t n = 0; n <= 40; n++) check_tables(k, n, n % 2);
-        check_tables(k, 138, false);
-        check_tables(k, 552, true);
-        check_finish(k, 6, 6, 16);
-        check_finish(k, 33, 66, 112);
+        for (size_t n = 0; n <= 40; n++) check_tables(k, n, n % 3 * 2);
+        check_tables(k, 138, 0);
+        check_tables(k, 138, 1);
+        check_tables(k, 552, 20);
+        check_back(k, 1, 16, 0);
+        check_back(k, 6, 112, 1);
+        check_back(k, 7, 48, 30);
     }
-    check_bits();
+    check_set_word();
     return check_done();
 }
