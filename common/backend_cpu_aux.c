@@ -54,19 +54,28 @@ static dn_status need_codes(dn_genome *g, uint64_t n, dn_err *err)
 
 /* ---- forward ---- */
 
-static void aux_block(const pass *p, uint64_t block)
+/* Makes a block's activations: in place or, where they are more than caches hold, in `hot` (a block's rows
+ * per layer), from which the next operations read them, and past the caches to their place. */
+static void aux_block(const pass *p, uint64_t block, float *hot)
 {
     const dn_genome *g = p->g;
+    const float *x = g->act[0] + block * CPU_BLOCK * g->pad[0];
     for (size_t l = 0; l < g->n_aux; l++) {
-        p->cb->kern->mul(g->act[l] + block * CPU_BLOCK * g->pad[l], g->pad[l], g->packed[l], CPU_BLOCK,
-                         g->width[l], g->width[l + 1], g->pad[l + 1],
-                         g->act[l + 1] + block * CPU_BLOCK * g->pad[l + 1], CPU_TANH, NULL, NULL);
+        size_t pad = g->pad[l + 1];
+        float *out = g->act[l + 1] + block * CPU_BLOCK * pad, *y = g->stream ? hot : out;
+        const float *next = l + 1 == g->n_aux && g->stream && block + 1 < g->n_blocks
+                                ? g->act[0] + (block + 1) * CPU_BLOCK * g->pad[0]
+                                : NULL;
+        p->cb->kern->mul(x, g->pad[l], g->packed[l], CPU_BLOCK, g->width[l], g->width[l + 1], pad, y,
+                         CPU_TANH, NULL, g->stream ? out : NULL, next, CPU_BLOCK * g->pad[0]);
+        x = y;
+        hot += CPU_BLOCK * pad;
     }
 }
 
-/* Adds a block's part to z: slices x n people x 16. Slice by slice, so that its sums and tables stay in L1;
- * word: CPU_SETS x n. */
-static void fat_block(const pass *p, uint64_t block, float *table, uint64_t *word, float *z)
+/* Adds a block's part to z: slices x n people x 16; fat: the block's rows of the fat layer's weight. Slice by
+ * slice, so that its sums and tables stay in L1; word: CPU_SETS x n. */
+static void fat_block(const pass *p, uint64_t block, const float *fat, float *table, uint64_t *word, float *z)
 {
     const dn_genome *g = p->g;
     const cpu_kernels *k = p->cb->kern;
@@ -88,7 +97,7 @@ static void fat_block(const pass *p, uint64_t block, float *table, uint64_t *wor
         x[4 * j + 3] = 0;
     }
     for (size_t h = 0; h < H; h += CPU_LANES) {
-        const float *w = g->act[g->n_aux] + snp * H + h;
+        const float *w = fat + h;
         for (size_t s = 0; s < sets; s += 2) {
             for (size_t t = s; t < s + 2; t++)
                 k->build(w + t * CPU_CODES * H, H, x + t * CPU_CODES * 4, &rows[t],
@@ -102,16 +111,21 @@ static void forward_chunk(void *ctx, size_t item, size_t worker)
 {
     const pass *p = ctx;
     dn_genome *g = p->g;
-    float *z = NULL, *table = g->worker + worker * g->worker_floats;
+    float *z = NULL, *table = g->worker + worker * g->worker_floats, *hot = table + 2 * CPU_TABLE;
     uint64_t *word = g->codes + worker * (g->codes_n / g->n_workers);
+    size_t last = g->n_aux, H = g->pad[last];
+    const float *hot_fat = hot;
+    for (size_t l = 1; l < last; l++) hot_fat += CPU_BLOCK * g->pad[l];
     if (p->fat) {
-        uint64_t n = p->n * g->pad[g->n_aux];
+        uint64_t n = p->n * H;
         z = g->zpart + item * n;
         memset(z, 0, n * sizeof *z);
     }
     for (uint64_t b = chunk_first(g, item); b < chunk_first(g, item + 1); b++) {
-        if (p->aux) aux_block(p, b);
-        if (p->fat) fat_block(p, b, table, word, z);
+        if (p->aux) aux_block(p, b, hot);
+        if (p->fat)
+            fat_block(p, b, p->aux && last && g->stream ? hot_fat : g->act[last] + b * CPU_BLOCK * H, table,
+                      word, z);
     }
 }
 
@@ -234,7 +248,7 @@ static void backward_block(const pass *p, uint64_t block, const float *grad, con
                  n_next);
         if (l == 0) break;
         k->mul(d, g->pad[l + 1], g->packed_t[l], CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], below,
-               CPU_DTANH, act, act + CPU_BLOCK * g->pad[l]);
+               CPU_DTANH, act, NULL, act + CPU_BLOCK * g->pad[l], CPU_BLOCK * g->pad[l]);
         float *t = d;
         d = below, below = t;
     }
@@ -244,7 +258,7 @@ static void backward_chunk(void *ctx, size_t item, size_t worker)
 {
     const pass *p = ctx;
     dn_genome *g = p->g;
-    size_t each = (g->worker_floats - 2 * CPU_TABLE) / (CPU_BACK + 2);
+    size_t each = g->each;
     float *table = g->worker + worker * g->worker_floats, *d0 = table + 2 * CPU_TABLE, *d1 = d0 + each,
           *grad = d1 + each, *dw = g->dwpart + item * g->dw_floats;
     uint64_t *word = g->codes + worker * (g->codes_n / g->n_workers),

@@ -46,10 +46,12 @@ typedef enum { CPU_PLAIN, CPU_TANH, CPU_DTANH } cpu_epilogue;
 typedef struct {
     size_t panel; /* columns of a panel of a packed right-hand matrix */
     /* y (S x n, rows n_pad apart) = f(x b): x: S x K of row stride ldx; b: K x n_pad packed by cpu_pack(). S
-     * % CPU_ROWS == 0. f: CPU_TANH: tanh; CPU_DTANH: times (1 - act^2), act shaped as y. y's padding: left
-     * alone or set to 0. */
+     * % CPU_ROWS == 0. f: CPU_TANH: tanh, stored to out as well, past the caches, unless it is NULL;
+     * CPU_DTANH: times (1 - act^2), act shaped as y, and so is out. y's padding: left alone or set to 0.
+     * next: what is to be read from memory ahead, next_floats of it, or NULL. */
     void (*mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K, size_t n, size_t n_pad,
-                float *y, cpu_epilogue f, const float *act, const float *next);
+                float *y, cpu_epilogue f, const float *act, float *out, const float *next,
+                size_t next_floats);
     /* dw (n_out x n) += d^T x: d: S x n_out of row stride ldd; x: S x n; rows of x and dw n_pad apart. n_out
      * is rounded up to CPU_ROWS: dw has as many rows, and 5 floats past the end of d may be read. next: as
      * for mul, or NULL. */
@@ -124,6 +126,7 @@ struct dn_genome {
     size_t n_aux, width[DN_MAX_LAYERS + 1],
         pad[DN_MAX_LAYERS + 1];    /* width[0] = K, width[l] = units of aux layer l - 1 */
     float *act[DN_MAX_LAYERS + 1]; /* n_blocks * CPU_BLOCK x pad[l]; act[0]: embedding */
+    bool stream;                   /* activations are more than caches hold */
     float *x;                      /* padded M x 3: standardised dosages */
     float *mean, *isd;             /* padded M; isd 0: contributes nothing */
     /* the batch */
@@ -131,8 +134,8 @@ struct dn_genome {
     uint64_t *word;   /* blocks x n people x CPU_TILES: 32 codes each */
     double scale;     /* 1 / keep */
     /* scratch */
-    size_t n_workers, worker_floats;
-    float *worker; /* per worker: see backend_cpu_aux.c */
+    size_t n_workers, worker_floats, each; /* each: floats of a block's widest rows */
+    float *worker;                         /* per worker: see backend_cpu_aux.c */
     float *packed[DN_MAX_LAYERS],
         *packed_t[DN_MAX_LAYERS]; /* aux weights packed: w^T for forward, w for backward */
     uint64_t slab;                /* people whose sums over chunks are kept at once */

@@ -11,6 +11,7 @@ static inline vec4 select4(mask4 m, vec4 a, vec4 b)
     return (vec4)((m & (mask4)a) | (~m & (mask4)b));
 }
 
+#define KERN_AHEAD   3 /* what is read ahead goes to the second-level cache */
 #define KERN_VEC     16
 #define KERN_NV      2
 #define KERN_HALF    0
@@ -20,6 +21,8 @@ static inline vec4 select4(mask4 m, vec4 a, vec4 b)
 #define KERN_HFMA(a, b, c) ((c) + (b)*0)
 #define KERN_MIN(a, b)     select4((a) < (b), a, b)
 #define KERN_MAX(a, b)     select4((a) > (b), a, b)
+#define KERN_STREAM(p, v)  (*(cpu_kern_portable_vec *)(p) = (v))
+#define KERN_FENCE()       ((void)0)
 #include "backend_cpu_loops.h"
 
 #if defined(__x86_64__)
@@ -35,6 +38,8 @@ static inline vec4 select4(mask4 m, vec4 a, vec4 b)
 #define KERN_HFMA(a, b, c) ((c) + (b)*0)
 #define KERN_MIN(a, b)     ((cpu_kern_avx2_vec)_mm256_min_ps(M256(a), M256(b)))
 #define KERN_MAX(a, b)     ((cpu_kern_avx2_vec)_mm256_max_ps(M256(a), M256(b)))
+#define KERN_STREAM(p, v)  _mm256_stream_ps(p, M256(v))
+#define KERN_FENCE()       _mm_sfence()
 #include "backend_cpu_loops.h"
 
 #define KERN_VEC          64
@@ -46,8 +51,10 @@ static inline vec4 select4(mask4 m, vec4 a, vec4 b)
 #define KERN_FMA(a, b, c) ((cpu_kern_avx512_vec)_mm512_fmadd_ps(M512(a), M512(b), M512(c)))
 #define KERN_HFMA(a, b, c)                                                                                   \
     ((cpu_kern_avx512_hvec)_mm256_fmadd_ps(_mm512_castps512_ps256(M512(a)), M256(b), M256(c)))
-#define KERN_MIN(a, b) ((cpu_kern_avx512_vec)_mm512_min_ps(M512(a), M512(b)))
-#define KERN_MAX(a, b) ((cpu_kern_avx512_vec)_mm512_max_ps(M512(a), M512(b)))
+#define KERN_MIN(a, b)    ((cpu_kern_avx512_vec)_mm512_min_ps(M512(a), M512(b)))
+#define KERN_MAX(a, b)    ((cpu_kern_avx512_vec)_mm512_max_ps(M512(a), M512(b)))
+#define KERN_STREAM(p, v) _mm512_stream_ps(p, M512(v))
+#define KERN_FENCE()      _mm_sfence()
 #include "backend_cpu_loops.h"
 #endif
 

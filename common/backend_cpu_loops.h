@@ -2,7 +2,7 @@
  * and included once per instruction set; no guard on purpose. The includer defines KERN_VEC, KERN_NV
  * (vectors of a panel: CPU_ROWS x KERN_NV sums and KERN_NV operands live in registers), KERN_NAME(x),
  * KERN_TARGET, and on vectors KERN_FMA(a, b, c) = a * b + c, KERN_MIN(a, b), KERN_MAX(a, b) = b where
- * either is NaN. */
+ * either is NaN, KERN_STREAM(p, v): v to p past the caches, KERN_FENCE(). */
 
 typedef float KERN_NAME(vec) __attribute__((vector_size(KERN_VEC), may_alias));
 
@@ -48,7 +48,7 @@ INLINE void KERN_NAME(mul_tile)(int nv, int half, const float *x, size_t ldx, co
         UNROLL for (int j = 0; j < nv; j++) a[r][j] = (VEC){0};
     }
     for (size_t k = 0; k < K; k++, b += ldb, ahead += pace) {
-        __builtin_prefetch(ahead, 0);
+        __builtin_prefetch(ahead, 0, KERN_AHEAD);
         VEC bv[KERN_NV];
         HVEC bh = {0};
         UNROLL for (int j = 0; j < nv; j++) bv[j] = *(const VEC *)(b + j * VL);
@@ -80,7 +80,7 @@ INLINE void KERN_NAME(mul_t_tile)(int nv, int half, const float *d, size_t ldd, 
         if (half) h[r] = *(const HVEC *)(dw + (size_t)r * ldw + nv * VL);
     }
     for (size_t s = 0; s < S; s++, d += ldd, x += ldx, ahead += pace) {
-        __builtin_prefetch(ahead, 0);
+        __builtin_prefetch(ahead, 0, KERN_AHEAD);
         VEC xv[KERN_NV];
         HVEC xh = {0};
         UNROLL for (int j = 0; j < nv; j++) xv[j] = *(const VEC *)(x + j * VL);
@@ -125,21 +125,18 @@ INLINE void KERN_NAME(mul_t_tile)(int nv, int half, const float *d, size_t ldd, 
 #define EPILOGUE 24 /* rows at a time: late enough for their stores to be done */
 KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K,
                                        size_t n_cols, size_t n_pad, float *y, cpu_epilogue f,
-                                       const float *act, const float *next)
+                                       const float *act, float *out, const float *next, size_t next_floats)
 {
+    /* What is used next is on its way from memory while this is computed: one line at a time, not to fill
+     * the queue of misses. */
+    const char *ahead = (const char *)(next ? next : x);
+    size_t tiles = (S / CPU_ROWS) * ((n_cols - 1) / (KERN_NV * VL) + 1),
+           pace = next && K ? next_floats * sizeof(float) / (tiles * K) + 1 : 0;
     for (size_t n = 0; n < n_cols; n += KERN_NV * VL) {
         PANEL(n);
         size_t ldb = n_pad - n < KERN_NV * VL ? n_pad - n : KERN_NV * VL, width = (nv + half) * VL;
-        for (size_t s = 0; s < S; s += CPU_ROWS) {
+        for (size_t s = 0; s < S; s += CPU_ROWS, ahead += pace * K) {
             float *ys = y + s * n_pad + n;
-            /* What the tile after the next reads and writes, on its way from memory while this one is
-             * computed: one line at a time, not to fill the queue of misses. */
-            const char *ahead = n == 0 ? (const char *)(y + (s + 2 * CPU_ROWS) * n_pad)
-                                       : (const char *)(x + (s + 2 * CPU_ROWS) * ldx);
-            size_t pace = (n == 0 ? n_pad : ldx) * CPU_ROWS * sizeof(float) / K + 1;
-            if (next)
-                ahead = (const char *)(next + s * n_pad),
-                pace = n == 0 ? n_pad * CPU_ROWS * sizeof(float) / K + 1 : 0;
 #define TILE(v, h) KERN_NAME(mul_tile)(v, h, x + s * ldx, ldx, b + n * K, ldb, K, ys, n_pad, ahead, pace)
             SWITCH_NV(nv)
 #undef TILE
@@ -150,6 +147,7 @@ KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *
                     VEC *v = (VEC *)(y + r * n_pad + n + j);
                     if (f == CPU_TANH) {
                         KERN_NAME(tanh)(v);
+                        if (out) KERN_STREAM(out + r * n_pad + n + j, *v);
                     } else {
                         VEC t = *(const VEC *)(act + r * n_pad + n + j);
                         *v *= 1.0f - t * t;
@@ -158,6 +156,7 @@ KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *
             }
         }
     }
+    if (out) KERN_FENCE();
 }
 
 KERN_TARGET static void KERN_NAME(mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out,
@@ -217,20 +216,21 @@ KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const fl
     }
     /* The 27 rows without a missing call, straight on: most occur, and to ask which would cost more. */
     for (size_t g = 0; g < CPU_GROUPS; g++) {
+        const float *wg = w + 3 * g * stride, *xg = x + 12 * g;
         for (size_t k = 0; k < NV_ROW; k++) {
-            VEC e[3][3];
-            for (size_t i = 0; i < 3; i++) {
-                VEC wv = *(const VEC *)(w + (3 * g + i) * stride + k * VL);
-                for (size_t d = 0; d < 3; d++) e[i][d] = wv * x[(3 * g + i) * 4 + d];
-            }
+            VEC wa = *(const VEC *)(wg + k * VL), wb = *(const VEC *)(wg + stride + k * VL),
+                wc = *(const VEC *)(wg + 2 * stride + k * VL);
+            const VEC a0 = wa * xg[0], a1 = wa * xg[1], a2 = wa * xg[2], b0 = wb * xg[4], b1 = wb * xg[5],
+                      b2 = wb * xg[6];
             VEC *row = (VEC *)(table + g * CPU_PITCH * CPU_LANES) + k;
-            UNROLL for (size_t c = 0; c < 3; c++)
+            UNROLL for (size_t c = 0; c < 3; c++, row += 16 * NV_ROW)
             {
-                UNROLL for (size_t b = 0; b < 3; b++)
-                {
-                    VEC bc = e[1][b] + e[2][c];
-                    UNROLL for (size_t d = 0; d < 3; d++) row[(16 * c + 4 * b + d) * NV_ROW] = e[0][d] + bc;
-                }
+                VEC e = wc * xg[8 + c], bc = b0 + e;
+                row[0] = a0 + bc, row[NV_ROW] = a1 + bc, row[2 * NV_ROW] = a2 + bc;
+                bc = b1 + e;
+                row[4 * NV_ROW] = a0 + bc, row[5 * NV_ROW] = a1 + bc, row[6 * NV_ROW] = a2 + bc;
+                bc = b2 + e;
+                row[8 * NV_ROW] = a0 + bc, row[9 * NV_ROW] = a1 + bc, row[10 * NV_ROW] = a2 + bc;
             }
         }
     }
@@ -368,3 +368,5 @@ static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,    KERN_NAME(mul),   
 #undef KERN_FMA
 #undef KERN_MIN
 #undef KERN_MAX
+#undef KERN_STREAM
+#undef KERN_FENCE
