@@ -54,28 +54,30 @@ static dn_status need_codes(dn_genome *g, uint64_t n, dn_err *err)
 
 /* ---- forward ---- */
 
-/* Makes a block's activations: in place or, where they are more than caches hold, in `hot` (a block's rows
- * per layer), from which the next operations read them, and past the caches to their place. */
+/* Makes a block's activations, in `hot` (a block's rows per layer), from which the next operations read them,
+ * and past the caches in their place: all of them are more than caches hold. */
 static void aux_block(const pass *p, uint64_t block, float *hot)
 {
     const dn_genome *g = p->g;
     const float *x = g->act[0] + block * CPU_BLOCK * g->pad[0];
     for (size_t l = 0; l < g->n_aux; l++) {
         size_t pad = g->pad[l + 1];
-        float *out = g->act[l + 1] + block * CPU_BLOCK * pad, *y = g->stream ? hot : out;
-        const float *next = l + 1 == g->n_aux && g->stream && block + 1 < g->n_blocks
+        const float *next = l + 1 == g->n_aux && block + 1 < g->n_blocks
                                 ? g->act[0] + (block + 1) * CPU_BLOCK * g->pad[0]
                                 : NULL;
-        p->cb->kern->mul(x, g->pad[l], g->packed[l], CPU_BLOCK, g->width[l], g->width[l + 1], pad, y,
-                         CPU_TANH, NULL, g->stream ? out : NULL, next, CPU_BLOCK * g->pad[0]);
-        x = y;
+        p->cb->kern->mul(x, g->pad[l], g->packed[l], CPU_BLOCK, g->width[l], g->width[l + 1], pad, hot,
+                         CPU_TANH, NULL, g->act[l + 1] + block * CPU_BLOCK * pad, next,
+                         CPU_BLOCK * g->pad[0]);
+        x = hot;
         hot += CPU_BLOCK * pad;
     }
 }
 
-/* Adds a block's part to z: slices x n people x 16; fat: the block's rows of the fat layer's weight. Slice by
- * slice, so that its sums and tables stay in L1; word: CPU_SETS x n. */
-static void fat_block(const pass *p, uint64_t block, const float *fat, float *table, uint64_t *word, float *z)
+/* Adds a block's part to z: slices x n people x 16; fat: the block's rows of the fat layer's weight; next:
+ * what is to be read from memory ahead, as much, or NULL. Slice by slice, so that its sums and tables stay in
+ * L1; word: CPU_SETS x n. */
+static void fat_block(const pass *p, uint64_t block, const float *fat, const float *next, float *table,
+                      uint64_t *word, float *z)
 {
     const dn_genome *g = p->g;
     const cpu_kernels *k = p->cb->kern;
@@ -99,9 +101,12 @@ static void fat_block(const pass *p, uint64_t block, const float *fat, float *ta
     for (size_t h = 0; h < H; h += CPU_LANES) {
         const float *w = fat + h;
         for (size_t s = 0; s < sets; s += 2) {
-            for (size_t t = s; t < s + 2; t++)
+            for (size_t t = s; t < s + 2; t++) {
+                for (size_t i = 0; next && i < CPU_CODES; i++, next += CPU_LANES)
+                    __builtin_prefetch(next, 0, 2);
                 k->build(w + t * CPU_CODES * H, H, x + t * CPU_CODES * 4, &rows[t],
                          table + t % 2 * CPU_TABLE);
+            }
             k->add(table, word + s * n, word + (s + 1) * n, n, z + h * n, false);
         }
     }
@@ -122,10 +127,14 @@ static void forward_chunk(void *ctx, size_t item, size_t worker)
         memset(z, 0, n * sizeof *z);
     }
     for (uint64_t b = chunk_first(g, item); b < chunk_first(g, item + 1); b++) {
-        if (p->aux) aux_block(p, b, hot);
-        if (p->fat)
-            fat_block(p, b, p->aux && last && g->stream ? hot_fat : g->act[last] + b * CPU_BLOCK * H, table,
-                      word, z);
+        const float *fat = g->act[last] + b * CPU_BLOCK * H,
+                    *next = b + 1 < g->n_blocks ? fat + CPU_BLOCK * H : NULL;
+        if (p->aux) {
+            aux_block(p, b, hot);
+            next = NULL;
+            if (last) fat = hot_fat;
+        }
+        if (p->fat) fat_block(p, b, fat, next, table, word, z);
     }
 }
 

@@ -8,11 +8,10 @@
 
 #include "stats.h"
 
-#define MAX_CHUNKS    64
-#define SUM_FLOATS    ((uint64_t)8 << 20) /* of sums kept per chunk: 32 MB */
-#define STREAM_FLOATS ((uint64_t)4 << 20)
-#define GATHER        3 /* blocks gathered at once: four or five cache lines of each row */
-#define GATHER_ITEM   (8 * GATHER)
+#define MAX_CHUNKS  64
+#define SUM_FLOATS  ((uint64_t)8 << 20) /* of sums kept per chunk: 32 MB */
+#define GATHER      3                   /* blocks gathered at once: four or five cache lines of each row */
+#define GATHER_ITEM (8 * GATHER)
 
 /* n zeroed floats; large ones on huge pages where the system grants them: rows of activations are few per 4
  * KB page. */
@@ -41,13 +40,12 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
         g->width[l] = (size_t)(l ? spec->aux[l - 1] : spec->n_features);
         g->pad[l] = cpu_pad(g->width[l]);
     }
-    uint64_t rows = g->n_blocks * CPU_BLOCK, widest = 0, hot = 0, all = 0;
+    uint64_t rows = g->n_blocks * CPU_BLOCK, widest = 0, hot = 0;
     for (size_t l = 0; l <= g->n_aux; l++) {
         DN_TRY(big_alloc(&g->act[l], rows * g->pad[l], l ? "activations of the auxiliary net" : "embedding",
                          err));
         if (g->pad[l] > widest) widest = g->pad[l];
         if (l) hot += g->pad[l];
-        all += rows * g->pad[l];
         if (l) {
             uint64_t n = g->pad[l - 1] * g->pad[l];
             DN_TRY(dn_alloc_aligned(&g->packed[l - 1], n, sizeof(float), "auxiliary weights", err));
@@ -75,7 +73,6 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
                             "gradients of the auxiliary net", err));
     /* Per worker: two tables, two gradients of a block, and sums over people of CPU_BACK blocks. */
     g->n_workers = dn_pool_threads(cb->pool);
-    g->stream = all > STREAM_FLOATS;
     if (hot < (CPU_BACK + 2) * widest) hot = (CPU_BACK + 2) * widest;
     g->each = CPU_BLOCK * widest;
     g->worker_floats = 2 * CPU_TABLE + CPU_BLOCK * hot;

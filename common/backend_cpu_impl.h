@@ -126,7 +126,6 @@ struct dn_genome {
     size_t n_aux, width[DN_MAX_LAYERS + 1],
         pad[DN_MAX_LAYERS + 1];    /* width[0] = K, width[l] = units of aux layer l - 1 */
     float *act[DN_MAX_LAYERS + 1]; /* n_blocks * CPU_BLOCK x pad[l]; act[0]: embedding */
-    bool stream;                   /* activations are more than caches hold */
     float *x;                      /* padded M x 3: standardised dosages */
     float *mean, *isd;             /* padded M; isd 0: contributes nothing */
     /* the batch */

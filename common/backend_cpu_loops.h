@@ -2,7 +2,8 @@
  * and included once per instruction set; no guard on purpose. The includer defines KERN_VEC, KERN_NV
  * (vectors of a panel: CPU_ROWS x KERN_NV sums and KERN_NV operands live in registers), KERN_NAME(x),
  * KERN_TARGET, and on vectors KERN_FMA(a, b, c) = a * b + c, KERN_MIN(a, b), KERN_MAX(a, b) = b where
- * either is NaN, KERN_STREAM(p, v): v to p past the caches, KERN_FENCE(). */
+ * either is NaN, KERN_STREAM(p, v): v to p past the caches,
+ * KERN_FENCE(). */
 
 typedef float KERN_NAME(vec) __attribute__((vector_size(KERN_VEC), may_alias));
 
