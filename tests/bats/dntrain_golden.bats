@@ -49,11 +49,15 @@ check() { "$PYTHON" "$TESTS/train_check.py" "$@"; }
     expect_exit 0
 }
 
-@test "first epoch to 1e-5, third to 1e-5, eight to upstream's own noise, same best epoch: dropout of hidden units" {
+# Which case rounding parts is chance: with the products of AVX2 and AVX-512, which give the same bytes, d5 stays within 7e-5; with
+# portable code's, which are rounded once more, it is off by 3e-3.
+@test "first epoch to 1e-5, third to 1e-5, eight to 1e-3, same best epoch: dropout of hidden units" {
     run_case d5
     run check log d5/seed78_fold0.log.tsv "$golden/d5/log.tsv" 1e-5 3
     expect_exit 0
-    run check log d5/seed78_fold0.log.tsv "$golden/d5/log.tsv" 2e-2
+    tolerance=2e-2
+    case $("$BIN/dntrain" --version) in *"instruction set: avx"*) tolerance=1e-3 ;; esac
+    run check log d5/seed78_fold0.log.tsv "$golden/d5/log.tsv" "$tolerance"
     expect_exit 0
     run check best d5/seed78_fold0.log.tsv "$golden/d5/log.tsv"
     expect_exit 0
