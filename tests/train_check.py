@@ -2,6 +2,9 @@
 """Checks on what dntrain writes, for its bats files.
 
 train_check.py weights PACKAGE MODEL.pt TOLERANCE     auxiliary and main net against upstream's state dict
+train_check.py near A B TOLERANCE                     two runs' networks, of packages or checkpoints (with optimisers): absolute, or
+                                                      relative to the array's largest number if that is above 1
+train_check.py draws CHECKPOINT                       the generator's state and the order of the samples, as one line
 train_check.py weights-hash PACKAGE                   one line that is equal for equal weights
 train_check.py log OURS GOLDEN TOLERANCE [EPOCHS]     losses, relative, of the first EPOCHS (default: all) and their best epoch
 train_check.py best OURS GOLDEN                       the same best epoch
@@ -63,6 +66,28 @@ def weights(package, model, tolerance):
     print(f'{len(seen)} arrays equal to {tolerance}')
 
 
+def near(one, two, tolerance):
+    import numpy as np
+    def arrays(path):
+        if path.endswith('.ckpt'):
+            return {k: v for k, v in checkpoint_arrays(path).items() if k.startswith(('net/', 'best/', 'adam_m/', 'adam_v/'))}
+        return package_arrays(path)
+
+    a, b = arrays(one), arrays(two)
+    assert a.keys() == b.keys(), a.keys() ^ b.keys()
+    worst = 0
+    for k in a:
+        d = np.abs(a[k].astype(float) - b[k]).max() / max(1, np.abs(b[k]).max())
+        worst = max(worst, d)
+        assert d <= tolerance, f'{k}: differs by {d:.1e}'
+    print(f'{len(a)} arrays differ by {worst:.1e} at most')
+
+
+def draws(path):
+    c = checkpoint_arrays(path)
+    print(hashlib.sha256(c['rng'].tobytes()).hexdigest(), hashlib.sha256(c['order'].tobytes()).hexdigest(), len(c['order']), *c['place'][:2])
+
+
 def read_log(path):
     with open(path, newline='') as f:
         return list(csv.DictReader(f, delimiter='\t'))
@@ -81,11 +106,12 @@ def best_of(rows):
 
 def compare_logs(ours, golden, tolerance, epochs=None):
     a, b = read_log(ours), read_log(golden)
+    if epochs is not None:
+        a, b = ([r for r in rows if r['epoch'] != 'test' and int(r['epoch']) <= epochs] for rows in (a, b))
+        assert len(a) == epochs + 1
     assert [r['epoch'] for r in a] == [r['epoch'] for r in b], ([r['epoch'] for r in a], [r['epoch'] for r in b])
     worst = 0
     for x, y in zip(a, b):
-        if epochs is not None and (x['epoch'] == 'test' or int(x['epoch']) > epochs):
-            continue
         for k in ('train_loss', 'valid_loss', 'eval_train_loss'):
             assert bool(x[k]) == bool(y[k]), (x['epoch'], k)
             if x[k]:
@@ -218,6 +244,10 @@ def main():
         for k, v in sorted(package_arrays(args[0]).items()):
             h.update(k.encode() + v.tobytes())
         print(h.hexdigest())
+    elif cmd == 'near':
+        near(args[0], args[1], float(args[2]))
+    elif cmd == 'draws':
+        draws(args[0])
     elif cmd == 'log':
         compare_logs(args[0], args[1], float(args[2]), int(args[3]) if len(args) > 3 else None)
     elif cmd == 'best':
