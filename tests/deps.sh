@@ -4,8 +4,8 @@
 # with where it is there; --all: also the linters that CI uses)
 set -euo pipefail
 need=(gcc make pkg-config libhdf5-dev libzstd-dev libzip-dev libyaml-dev libxxhash-dev libopenblas-dev bats python3)
-test=(python3-numpy python3-h5py python3-yaml)
-more=(plink1.9 plink2 hdf5-tools)
+test=(python3-numpy python3-h5py python3-yaml hdf5-tools)
+more=(plink1.9 plink2)
 ci=(clang clang-format cppcheck shellcheck libclang-rt-14-dev valgrind util-linux dpkg-dev man-db curl slurm-wlm munge)
 print=0
 for a in "$@"; do
