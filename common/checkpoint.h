@@ -7,7 +7,7 @@
 #include "dn.h"
 
 #define DN_CKPT_MAJOR 1 /* another major version is refused */
-#define DN_CKPT_MINOR 0
+#define DN_CKPT_MINOR 1 /* 1: rng_fast */
 
 typedef enum { DN_CKPT_TEXT, DN_CKPT_U32, DN_CKPT_U64, DN_CKPT_F32, DN_CKPT_F64 } dn_ckpt_type;
 

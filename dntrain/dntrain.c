@@ -211,6 +211,12 @@ int main(int argc, char **argv)
         {DN_OPT_FLAG, "skip-train-eval", 0, &o.skip_train_eval, NULL, 0, 0,
          "leave out the evaluation pass over the training set (its draws are made: the model is the same)",
          NULL},
+        {DN_OPT_CHOICE, "rng", 0, &o.rng, "upstream|fast", 0, 0,
+         "how dropout is drawn: as upstream does, one draw after another; or from a counter-based generator "
+         "(Philox), all at once: faster with input_dropout, equally good, other numbers. All else is drawn "
+         "as "
+         "upstream does",
+         NULL},
         DN_DEVICE_OPTS(o.device),
         {DN_OPT_GROUP, "Output", 0, NULL, NULL, 0, 0, NULL, NULL},
         {DN_OPT_STR, "out", 'o', &o.out, "DIR", 0, 0, "folder for seed{S}_fold{F}.*; made if it is not there",

@@ -14,6 +14,7 @@
 #include "opt.h"
 
 enum { SCALE_NONE, SCALE_SQRT, SCALE_LINEAR };
+enum { RNG_UPSTREAM, RNG_FAST };
 enum { INPUTS_AUTO, INPUTS_RAM, INPUTS_MEMMAP, INPUTS_PACKED };
 
 typedef struct {
@@ -23,7 +24,7 @@ typedef struct {
     const char *folds, *seeds;
     int task_type;
     uint64_t epochs, patience, batch_size;
-    int lr_scale, inputs;
+    int lr_scale, inputs, rng;
     dn_device_opts device;
     bool skip_train_eval;
     double checkpoint_minutes;

@@ -114,8 +114,9 @@ dn_status train_package_config(char **text, const train_options *o, const dn_con
     dn_status status = dn_config_text(c, &config, err);
     if (status != DN_OK) return status;
     /* A comment, so that the text stays a configuration. */
-    int n = asprintf(text, "%s%s%s", config, o->skip_train_eval ? "# train_eval: 0\n" : "",
-                     o->device.precision == DN_PRECISION_TF32 ? "# precision: tf32\n" : "");
+    int n = asprintf(text, "%s%s%s%s", config, o->skip_train_eval ? "# train_eval: 0\n" : "",
+                     o->device.precision == DN_PRECISION_TF32 ? "# precision: tf32\n" : "",
+                     o->rng == RNG_FAST ? "# rng: fast\n" : "");
     free(config);
     if (n < 0) {
         *text = NULL;

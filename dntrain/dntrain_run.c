@@ -200,6 +200,7 @@ static dn_status baseline(run *r, dn_err *err)
     dn_status status;
     dn_rng_seed(&r->s.rng, r->c->seed);
     DN_TRY(dn_net_init(r->net, &r->s.rng, err));
+    if (r->o->rng == RNG_FAST) dn_rng_use_fast(&r->s.rng, r->c->seed);
     r->s.lr_aux = r->c->lr_aux;
     r->s.lr_main = r->c->lr_main;
     (void)dn_rng_int64(&r->s.rng);

@@ -20,7 +20,7 @@ enum {
     P_ALL = 12
 };
 enum { S_LOSS, S_LR_AUX, S_LR_MAIN, S_BEST_LOSS, S_BEST_ACC, S_TEST_LOSS, S_TEST_ACC, S_ALL = 12 };
-enum { RNG_WORDS = 625 };
+enum { RNG_WORDS = 625, RNG_FAST_WORDS = 2 };
 
 /* ---- memory ---- */
 
@@ -123,10 +123,11 @@ dn_status train_identity(char **text, const train_options *o, const train_task *
     dn_status status = dn_config_text(c, &config, err);
     if (status != DN_OK) return status;
     int n =
-        asprintf(text, "task: %s\nfold: %llu\ndataset: %016llx\nsplit: %016llx\ntrain_eval: %d\n%s%s",
+        asprintf(text, "task: %s\nfold: %llu\ndataset: %016llx\nsplit: %016llx\ntrain_eval: %d\n%s%s%s",
                  o->task_type ? "regression" : "classification", (unsigned long long)t->fold,
                  (unsigned long long)data_hash, (unsigned long long)split_hash, o->skip_train_eval ? 0 : 1,
-                 o->device.precision == DN_PRECISION_TF32 ? "precision: tf32\n" : "", config);
+                 o->device.precision == DN_PRECISION_TF32 ? "precision: tf32\n" : "",
+                 o->rng == RNG_FAST ? "rng: fast\n" : "", config);
     free(config);
     if (n < 0) {
         *text = NULL;
@@ -188,9 +189,10 @@ dn_status train_state_save(const train_state *s, dn_net *net, const char *identi
     uint64_t place[P_ALL] = {0};
     double sums[S_ALL] = {0};
     uint32_t rng[RNG_WORDS];
+    uint64_t fast[RNG_FAST_WORDS] = {s->rng.key, s->rng.at};
     DN_TRY(dn_net_pull(net, err));
     dn_net_param *p = dn_net_params(net, &n_params);
-    DN_TRY(dn_alloc(&items, 8 + 4 * n_params, sizeof *items, "checkpoint", err));
+    DN_TRY(dn_alloc(&items, 9 + 4 * n_params, sizeof *items, "checkpoint", err));
     place[P_EPOCH] = s->epoch, place[P_BATCH] = s->batch, place[P_WAIT] = s->wait,
     place[P_BEST_EPOCH] = s->best_epoch;
     place[P_STEP] = *dn_net_step(net), place[P_FINISHED] = s->finished, place[P_CORRECT] = s->n_correct;
@@ -205,6 +207,7 @@ dn_status train_state_save(const train_state *s, dn_net *net, const char *identi
     add_item(items, &n, "", "sums", DN_CKPT_F64, sums, S_ALL);
     add_item(items, &n, "", "log", DN_CKPT_TEXT, s->log, s->log_len);
     add_item(items, &n, "", "rng", DN_CKPT_U32, rng, RNG_WORDS);
+    if (s->rng.fast) add_item(items, &n, "", "rng_fast", DN_CKPT_U64, fast, RNG_FAST_WORDS);
     add_item(items, &n, "", "order", DN_CKPT_U32, s->order, s->in_epoch ? s->n_order : 0);
     for (size_t i = 0; i < n_params; i++) {
         add_item(items, &n, "net/", p[i].name, DN_CKPT_F32, p[i].value, p[i].n);
@@ -290,6 +293,12 @@ dn_status train_state_load(train_state *s, dn_net *net, const dn_ckpt *ckpt, con
     s->rng.next = ((const uint32_t *)rng_at)[RNG_WORDS - 1];
     if (s->rng.next > RNG_WORDS - 1)
         DN_TRY(dn_fail(err, DN_EFORMAT, "checkpoint %s: a generator out of bounds", path));
+    s->rng.fast = strstr(identity, "\nrng: fast\n") != NULL;
+    if (s->rng.fast) {
+        DN_TRY(dn_ckpt_get(ckpt, "rng_fast", DN_CKPT_U64, RNG_FAST_WORDS, &rng_at, NULL, err));
+        s->rng.key = ((const uint64_t *)rng_at)[0];
+        s->rng.at = ((const uint64_t *)rng_at)[1];
+    }
     DN_TRY(load_order(s, ckpt, path, err));
     DN_TRY(dn_ckpt_get(ckpt, "log", DN_CKPT_TEXT, UINT64_MAX, &log, &log_len, err));
     s->log_len = 0;

@@ -77,6 +77,12 @@ until_file() {
     rounds 25 USR1
 }
 
+@test "CL02: --rng fast: SIGTERM at 12 random moments: exit 75, then the same bytes" {
+    small epochs=5
+    reference --rng fast
+    rounds 12 TERM --rng fast
+}
+
 @test "CS02: kill -9 and SIGTERM while saving: a save after every batch" {
     small epochs=2 batch_size=4
     reference --checkpoint-minutes 0

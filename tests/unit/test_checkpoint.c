@@ -101,7 +101,7 @@ static void test_damage(void)
     memcpy(bad, good, n);
     bad[8] = 2;
     write_bytes(path, bad, n);
-    CHECK(dn_ckpt_read(&c, path, &err) == DN_EUNSUPPORTED && strstr(err.msg, "format version 2.0"));
+    CHECK(dn_ckpt_read(&c, path, &err) == DN_EUNSUPPORTED && strstr(err.msg, "format version 2."));
     write_bytes(path, "\x1f\x8b\x08 and so on and so on and so on and so on and so on and so on and so on",
                 70);
     CHECK(dn_ckpt_read(&c, path, &err) == DN_EFORMAT && strstr(err.msg, "gzip"));
