@@ -190,7 +190,7 @@ $(shim): $(shim_obj) $(plugin_obj)
 $(out)/tests/cuda/%.o: tests/cuda/%.cpp $(out)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(quiet)$(CXX) $(cxxflags) -Itests/unit $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(quiet)$(CXX) $(cxxflags) -Itests/unit -Icommon/cuda $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 $(out)/cuda/%: $(out)/tests/cuda/%.o $(shim_obj) $(work_obj) $(lib)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

@@ -58,9 +58,7 @@ static void fat_free(dn_cuda_fat *f)
     for (size_t d = 0; f->parts && d < f->n_parts; d++) {
         part *p = &f->parts[d];
         if (p->g.open) {
-            (void)cudaSetDevice(p->g.id);
-            (void)cudaStreamSynchronize(p->g.copy);
-            (void)cudaStreamSynchronize(p->g.stream);
+            gpu_quiet(&p->g);
             for (int s = 0; s < SLOTS; s++) {
                 if (p->slot[s].host_z) (void)cudaFreeHost(p->slot[s].host_z);
                 if (p->slot[s].loaded) (void)cudaEventDestroy(p->slot[s].loaded);

@@ -156,13 +156,18 @@ dn_status gpu_open(gpu *g, int id, uint64_t memory, bool tf32, dn_err *err)
     return DN_OK;
 }
 
+void gpu_quiet(gpu *g)
+{
+    (void)cudaSetDevice(g->id);
+    if (g->copy) (void)cudaStreamSynchronize(g->copy);
+    if (g->stream) (void)cudaStreamSynchronize(g->stream);
+}
+
 /* Errors are not looked at: either one was reported before, or the work is done. */
 void gpu_close(gpu *g)
 {
     if (!g->open) return;
-    (void)cudaSetDevice(g->id);
-    if (g->stream) (void)cudaStreamSynchronize(g->stream);
-    if (g->copy) (void)cudaStreamSynchronize(g->copy);
+    gpu_quiet(g);
     while (g->n_taken) (void)cudaFree(g->taken[--g->n_taken].p);
     free(g->taken);
     for (int i = 0; i < GPU_RING; i++) {

@@ -115,6 +115,7 @@ dn_status gpu_look(int id, dn_cuda_device *d, dn_err *err);
  * DN_EGPU also when the device is not usable. */
 dn_status gpu_open(gpu *g, int id, uint64_t memory, bool tf32, dn_err *err);
 void gpu_close(gpu *g);
+void gpu_quiet(gpu *g);                       /* waits until it has nothing to do, whatever happens */
 dn_status gpu_use(const gpu *g, dn_err *err); /* makes it the current device */
 dn_status gpu_sync(gpu *g, dn_err *err);
 /* How much more could be allocated. */

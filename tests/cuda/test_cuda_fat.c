@@ -120,6 +120,44 @@ static void run(const problem *q, const uint64_t *blocks, uint64_t max_people, c
         free(z);
 }
 
+/* Every call that can fail, and every kernel, in a prediction of three blocks: DN_EGPU with the call, and
+ * everything given back. */
+static void check_failures(const problem *q, size_t devices)
+{
+    dn_err err;
+    const dn_cuda_options o = {devices, false, 0};
+    uint8_t *rows = genotypes(q, 9);
+    float *z = malloc(9 * q->total * sizeof *z);
+    for (int kernels = 0; kernels < 2; kernels++) {
+        for (long k = 1;; k++) {
+            dn_cuda_fat *f = NULL;
+            shim->reset();
+            (kernels ? shim->fail_kernel : shim->fail_at)(k);
+            memset(&err, 0, sizeof err);
+            dn_status st = plug->fat_new(&f, &q->p, 3, &o, &err);
+            for (int b = 0; b < 4 && st == DN_OK; b++) {
+                if (b < 3)
+                    st = plug->fat_submit(f, rows + (uint64_t)b * 3 * q->row_bytes, q->row_bytes, 3, &err);
+                if (b > 0 && st == DN_OK) st = plug->fat_wait(f, z, &err);
+            }
+            long before = shim->calls();
+            plug->fat_free(f);
+            check_clean("a call that fails");
+            if ((kernels ? shim->kernels() : shim->calls()) < k) {
+                CHECK_OK(st, &err);
+                CHECK(k > (kernels ? 8 : 100));
+                break;
+            }
+            bool done = !kernels && before < k; /* the results were there */
+            CHECK_MSG(done ? st == DN_OK : st == DN_EGPU, "%s %ld (%s): status %d",
+                      kernels ? "kernel" : "call", k, shim->failed(), (int)st);
+            if (!done) CHECK_MSG(strncmp(err.msg, "GPU: ", 5) == 0, "%s", err.msg);
+        }
+    }
+    shim->reset();
+    free(rows), free(z);
+}
+
 int main(void)
 {
     load_plugin();
@@ -159,6 +197,10 @@ int main(void)
         CHECK(memcmp(z[1], z[n], 89 * q.total * sizeof(float)) == 0);
     }
     free(z[1]), free(z[2]), free(z[3]);
+    problem small = make(60, 50, 6, 3, units, 1.1);
+    check_failures(&small, 1);
+    check_failures(&small, 2);
+    drop(&small);
     shim_set("DN_SHIM_DEVICES", NULL);
 
     /* Memory: none to spare is an error with numbers in it, and gives back what was taken. */
