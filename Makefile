@@ -91,7 +91,7 @@ plugin_obj := $(patsubst %.c,$(out)/pic/%.o,common/dn.c common/rng.c common/isa.
 # The same sources for the host, with tests/shim in the place of CUDA.
 cxxflags    = $(filter-out -std=c11 -Wstrict-prototypes -Wmissing-prototypes,$(cflags)) -std=c++17 -fPIC -fvisibility=hidden -Itests/shim
 shim       := $(out)/tests/backend_shim.so
-shim_obj   := $(cuda_src:%.cu=$(out)/shim/%.o) $(out)/shim/tests/shim/shim.o
+shim_obj   := $(cuda_src:%.cu=$(out)/shim/%.o) $(patsubst %.cpp,$(out)/shim/%.o,$(wildcard tests/shim/*.cpp))
 cuda_test_src := $(wildcard tests/cuda/test_*.c) $(wildcard tests/cuda/test_*.cpp)
 cuda_tests := $(patsubst tests/cuda/%,$(out)/cuda/%,$(basename $(cuda_test_src)))
 all_obj    += $(plugin_obj) $(shim_obj) $(cuda_src:%.cu=$(out)/nvcc/%.o) $(patsubst %,$(out)/%.o,$(basename $(cuda_test_src)))

@@ -15,6 +15,7 @@
 
 static unsigned long long seed = 3;
 static dn_err err;
+static int steps = STEPS;
 
 typedef struct {
     dn_net_config cfg;
@@ -127,7 +128,7 @@ static dn_status train(const problem *p, dn_backend *be, dn_backend *second, boo
     DN_TRY(dn_net_init(net, &r->rng, &err));
     if (resident) DN_TRY(dn_net_resident(net, p->packed, p->stride, p->people, &err));
     if (fast) dn_rng_use_fast(&r->rng, 99);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         if (second && step == STEPS / 2) {
             size_t n;
             DN_TRY(dn_net_new(&other, &p->cfg, p->emb, p->mean, p->sd, second, &err));
@@ -250,6 +251,7 @@ static void check_moves(const problem *p, dn_backend *cpu)
 static void check_failures(const problem *p, size_t devices, bool resident)
 {
     long n_calls = 0, n_kernels = 0;
+    steps = 2;
     for (int kernels = 0; kernels < 2; kernels++) {
         for (long k = 1;; k++) {
             result r;
@@ -277,8 +279,9 @@ static void check_failures(const problem *p, size_t devices, bool resident)
                           "%s", err.msg);
         }
     }
-    CHECK_MSG(n_calls > 300 && n_kernels > 100, "%ld calls, %ld kernels", n_calls, n_kernels);
+    CHECK_MSG(n_calls > 300 && n_kernels > 50, "%ld calls, %ld kernels", n_calls, n_kernels);
     shim->reset();
+    steps = STEPS;
 }
 
 int main(void)
