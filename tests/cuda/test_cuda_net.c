@@ -292,11 +292,12 @@ int main(void)
     CHECK_OK(dn_pool_new(&pool, 1, &err), &err);
     CHECK_OK(dn_backend_cpu(&cpu, pool, &err), &err);
     shim_set("DN_SHIM_DEVICES", "3");
-    for (int lazy = 0; lazy < 2; lazy++) {
-        shim_set("DN_SHIM_LAZY", lazy ? "1" : "0");
+    for (int lazy = 0; lazy < 5; lazy++) { /* at once, as late as can be, at random */
+        char mode[] = {(char)('0' + lazy), 0};
+        shim_set("DN_SHIM_LAZY", mode);
         problem p = make(DN_TASK_CLASSIFICATION, 701, 60, 17, 4, 2, 1);
         check_training("two auxiliary layers", &p, cpu);
-        if (lazy) check_moves(&p, cpu);
+        if (lazy == 1) check_moves(&p, cpu);
         drop(&p);
         p = make(DN_TASK_CLASSIFICATION, 138, 40, 9, 3, 0, 2);
         check_training("no auxiliary layer", &p, cpu);

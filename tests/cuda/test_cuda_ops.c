@@ -271,6 +271,15 @@ static void check_genome(genome *p, double keep, int how)
     same_host("aux_forward", fat[0], fat[1], p->M * p->H, TOL_AUX);
     BOTH(fat_forward, g[side], P(z)); /* again: nothing was used up */
     same("fat_forward once more", z, TOL_FAT);
+    /* Batches that come before this one's sums are looked at, into the same buffers. */
+    const uint8_t **other = malloc(p->B * sizeof *other);
+    for (uint64_t b = 0; b < p->B; b++) other[b] = p->rows[p->B - 1 - b];
+    BOTH(fat_forward, g[side], P(z));
+    for (int i = 0; i < 3; i++) BOTH(load_rows, g[side], other, p->B, keep, &rng[side]);
+    same("fat_forward, with later batches loaded", z, TOL_FAT);
+    BOTH(fat_forward, g[side], P(z));
+    same("fat_forward of a later batch", z, TOL_FAT);
+    free(other);
     cpu->ops->genome_free(cpu, g[0]);
     gpu->ops->genome_free(gpu, g[1]);
     for (size_t l = 0; l < n_aux; l++) drop(w[l]), drop(dw[l]);
@@ -327,6 +336,7 @@ int main(void)
     genome p = make_genome(2593, 33, 6, 2, aux), tiny = make_genome(70, 8, 6, 2, aux);
     for (size_t devices = 1; devices <= 4; devices++) {
         for (int v = 0; v < 6; v++) {
+            shim_set("DN_SHIM_LAZY", v % 2 ? "1" : "5");
             shim_set("DN_SHIM_MEMORY", v % 3 == 2 ? "3000000" : NULL);
             open_gpu(devices);
             check_genome(&p, v == 0 ? 1 : 0.8,
