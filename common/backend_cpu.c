@@ -72,6 +72,7 @@ dn_status dn_backend_cpu(dn_backend **out, dn_pool *pool, dn_err *err)
     cb->be.eval_block = 512;
     cb->pool = pool;
     cb->kern = cpu_kernels_of(isa);
+    cb->shares_from = 32768; /* small networks are fast as they are, and add what upstream adds */
     size_t n = dn_pool_threads(pool);
     snprintf(cb->be.name, sizeof cb->be.name, "cpu (%s, %zu thread%s)", dn_isa_name(isa), n,
              n == 1 ? "" : "s");

@@ -52,6 +52,15 @@ static dn_status need_codes(dn_genome *g, uint64_t n, dn_err *err)
     return status;
 }
 
+/* What the first layer's sums get besides the features that are kept; NULL where all are. */
+static const cpu_extra *extra_of(const dn_genome *g, uint64_t block, cpu_extra *x)
+{
+    const cpu_shares *s = &g->shares;
+    if (!s->C) return NULL;
+    *x = (cpu_extra){s->add, s->first + block * CPU_BLOCK, s->cls, s->r};
+    return x;
+}
+
 /* ---- forward ---- */
 
 /* Makes a block's activations, in `hot` (a block's rows per layer), from which the next operations read them,
@@ -60,14 +69,15 @@ static void aux_block(const pass *p, uint64_t block, float *hot)
 {
     const dn_genome *g = p->g;
     const float *x = g->act[0] + block * CPU_BLOCK * g->pad[0];
+    cpu_extra extra;
     for (size_t l = 0; l < g->n_aux; l++) {
         size_t pad = g->pad[l + 1];
         const float *next = l + 1 == g->n_aux && block + 1 < g->n_blocks
                                 ? g->act[0] + (block + 1) * CPU_BLOCK * g->pad[0]
                                 : NULL;
         p->cb->kern->mul(x, g->pad[l], g->packed[l], CPU_BLOCK, g->width[l], g->width[l + 1], pad, hot,
-                         CPU_TANH, NULL, g->act[l + 1] + block * CPU_BLOCK * pad, next,
-                         CPU_BLOCK * g->pad[0]);
+                         CPU_TANH, NULL, g->act[l + 1] + block * CPU_BLOCK * pad,
+                         l == 0 ? extra_of(g, block, &extra) : NULL, next, CPU_BLOCK * g->pad[0]);
         x = hot;
         hot += CPU_BLOCK * pad;
     }
@@ -164,9 +174,10 @@ static dn_status forward(pass *p, dn_err *err)
     dn_status status;
     dn_genome *g = p->g;
     if (p->aux) {
+        if (g->shares.C) cpu_shares_weights(&g->shares, p->w[0], g->width[1]);
         for (size_t l = 0; l < g->n_aux; l++) {
-            cpu_pack(p->w[l], 1, g->width[l], g->width[l], g->width[l + 1], g->pad[l + 1], p->cb->kern->panel,
-                     g->packed[l]);
+            cpu_pack(l == 0 && g->shares.C ? g->shares.w : p->w[l], 1, g->width[l], g->width[l],
+                     g->width[l + 1], g->pad[l + 1], p->cb->kern->panel, g->packed[l]);
         }
     }
     uint64_t n = p->fat ? g->n : 0;
@@ -241,7 +252,8 @@ static void backward_block(const pass *p, uint64_t block, const float *grad, con
     dn_genome *g = p->g;
     const cpu_kernels *k = p->cb->kern;
     uint64_t snp = block * CPU_BLOCK;
-    float isd[CPU_BLOCK], *d = d0, *below = d1, *dw_end = dw + g->dw_floats;
+    float isd[CPU_BLOCK], *d = d0, *below = d1, *dw_end = dw + g->dw_floats - g->sum_floats;
+    cpu_extra extra;
     for (uint64_t s = 0; s < CPU_BLOCK; s++) isd[s] = g->isd[snp + s] * (float)g->scale;
     k->finish(grad, S, miss, p->fat ? p->sets : 0, g->dz, isd, g->mean + snp, p->total,
               g->act[g->n_aux] + snp * g->pad[g->n_aux], g->pad[g->n_aux], d);
@@ -255,9 +267,14 @@ static void backward_block(const pass *p, uint64_t block, const float *grad, con
         dw_end -= cpu_dw_floats(g, l);
         k->mul_t(d, g->pad[l + 1], act, CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], dw_end, next,
                  n_next);
-        if (l == 0) break;
+        if (l == 0) {
+            if (g->shares.C)
+                k->sums(d, CPU_BLOCK, g->pad[1], extra_of(g, block, &extra),
+                        dw + g->dw_floats - g->sum_floats);
+            break;
+        }
         k->mul(d, g->pad[l + 1], g->packed_t[l], CPU_BLOCK, g->width[l + 1], g->width[l], g->pad[l], below,
-               CPU_DTANH, act, NULL, act + CPU_BLOCK * g->pad[l], CPU_BLOCK * g->pad[l]);
+               CPU_DTANH, act, NULL, NULL, act + CPU_BLOCK * g->pad[l], CPU_BLOCK * g->pad[l]);
         float *t = d;
         d = below, below = t;
     }
@@ -284,6 +301,21 @@ static void backward_chunk(void *ctx, size_t item, size_t worker)
     }
 }
 
+/* Unit h's gradient in the first layer, where features were left out. */
+static void sum_shares(const pass *p, uint64_t h)
+{
+    const dn_genome *g = p->g;
+    double kept[2 * DN_MAX_CLASSES] = {0}, missing[DN_MAX_CLASSES] = {0}, all = 0;
+    size_t C = g->shares.C, pad = g->pad[1];
+    for (uint64_t c = 0; c < g->n_chunks; c++) {
+        const float *part = g->dwpart + c * g->dw_floats, *sums = part + g->dw_floats - g->sum_floats + h;
+        for (size_t k = 0; k < 2 * C; k++) kept[k] += part[h * g->pad[0] + k];
+        all += sums[0];
+        for (size_t k = 0; k < C; k++) missing[k] += sums[(1 + k) * pad];
+    }
+    cpu_shares_gradient(&g->shares, kept, all, missing, p->dw[0] + h * 3 * C);
+}
+
 /* Layer `item`'s gradient: the chunks' parts in order. */
 static void sum_dw(void *ctx, size_t item, size_t worker)
 {
@@ -295,6 +327,10 @@ static void sum_dw(void *ctx, size_t item, size_t worker)
         row -= g->width[l + 1];
         at += cpu_dw_floats(g, l);
         l++;
+    }
+    if (l == 0 && g->shares.C) {
+        sum_shares(p, row);
+        return;
     }
     float *out = p->dw[l] + row * g->width[l];
     memset(out, 0, g->width[l] * sizeof *out);
@@ -327,6 +363,7 @@ dn_status cpu_backward(dn_backend *be, dn_genome *g, float *const *w, const floa
     }
     for (size_t l = 0; l < g->n_aux; l++) {
         rows += g->width[l + 1];
+        if (l == 0) continue; /* nothing goes back to the embedding */
         cpu_pack(w[l], g->width[l], 1, g->width[l + 1], g->width[l], g->pad[l], p.cb->kern->panel,
                  g->packed_t[l]);
     }

@@ -36,11 +36,14 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
     g->n_snps = spec->n_snps;
     g->n_blocks = (spec->n_snps + CPU_BLOCK - 1) / CPU_BLOCK;
     g->n_aux = spec->n_aux;
+    uint64_t rows = g->n_blocks * CPU_BLOCK, widest = 0, hot = 0;
+    if (g->n_aux && spec->n_snps >= cb->shares_from)
+        DN_TRY(
+            cpu_shares_new(&g->shares, spec->emb, spec->n_snps, rows, spec->n_features, spec->aux[0], err));
     for (size_t l = 0; l <= g->n_aux; l++) {
-        g->width[l] = (size_t)(l ? spec->aux[l - 1] : spec->n_features);
+        g->width[l] = (size_t)(l ? spec->aux[l - 1] : g->shares.C ? 2 * g->shares.C : spec->n_features);
         g->pad[l] = cpu_pad(g->width[l]);
     }
-    uint64_t rows = g->n_blocks * CPU_BLOCK, widest = 0, hot = 0;
     for (size_t l = 0; l <= g->n_aux; l++) {
         DN_TRY(big_alloc(&g->act[l], rows * g->pad[l], l ? "activations of the auxiliary net" : "embedding",
                          err));
@@ -53,8 +56,16 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
             g->dw_floats += cpu_dw_floats(g, l - 1);
         }
     }
+    if (g->shares.C) {
+        g->sum_floats = (1 + g->shares.C) * g->pad[1];
+        g->dw_floats += g->sum_floats;
+    }
     for (uint64_t j = 0; j < g->n_snps; j++) {
-        memcpy(g->act[0] + j * g->pad[0], spec->emb + j * g->width[0], g->width[0] * sizeof(float));
+        const float *e = spec->emb + j * spec->n_features;
+        if (g->shares.C)
+            cpu_shares_embedding(&g->shares, e, g->act[0] + j * g->pad[0]);
+        else
+            memcpy(g->act[0] + j * g->pad[0], e, g->width[0] * sizeof(float));
     }
     DN_TRY(dn_alloc(&g->x, rows * 3, sizeof(float), "standardised dosages", err));
     DN_TRY(dn_alloc(&g->mean, rows, sizeof(float), "means", err));
@@ -93,6 +104,7 @@ void cpu_genome_free(dn_backend *be, dn_genome *g)
         free(g->packed[l]);
         free(g->packed_t[l]);
     }
+    cpu_shares_free(&g->shares);
     free(g->x);
     free(g->mean);
     free(g->isd);

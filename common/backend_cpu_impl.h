@@ -42,21 +42,34 @@ typedef struct {
     uint16_t n, row[CPU_MOST_ROWS];
 } cpu_rows;
 
+/* What a product's rows get besides: add[0 .. n_pad) to all, and for row s and every i in [first[s], first[s
+ * + 1]) r[i] times row 1 + cls[i] of add, whose rows are n_pad apart. */
+typedef struct {
+    const float *add;
+    const uint32_t *first;
+    const uint16_t *cls;
+    const float *r;
+} cpu_extra;
+
 typedef enum { CPU_PLAIN, CPU_TANH, CPU_DTANH } cpu_epilogue;
 typedef struct {
     size_t panel; /* columns of a panel of a packed right-hand matrix */
     /* y (S x n, rows n_pad apart) = f(x b): x: S x K of row stride ldx; b: K x n_pad packed by cpu_pack(). S
      * % CPU_ROWS == 0. f: CPU_TANH: tanh, stored to out as well, past the caches, unless it is NULL;
      * CPU_DTANH: times (1 - act^2), act shaped as y, and so is out. y's padding: left alone or set to 0.
-     * next: what is to be read from memory ahead, next_floats of it, or NULL. */
+     * extra: added before the tanh, or NULL. next: what is to be read from memory ahead, next_floats of it,
+     * or NULL. */
     void (*mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K, size_t n, size_t n_pad,
-                float *y, cpu_epilogue f, const float *act, float *out, const float *next,
-                size_t next_floats);
+                float *y, cpu_epilogue f, const float *act, float *out, const cpu_extra *extra,
+                const float *next, size_t next_floats);
     /* dw (n_out x n) += d^T x: d: S x n_out of row stride ldd; x: S x n; rows of x and dw n_pad apart. n_out
      * is rounded up to CPU_ROWS: dw has as many rows, and 5 floats past the end of d may be read. next: as
      * for mul, or NULL. */
     void (*mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out, size_t n, size_t n_pad,
                   float *dw, const float *next, size_t next_floats);
+    /* The sums that go with cpu_extra: out[0 .. n_pad) += the S rows of d; row 1 + cls[i] of out += r[i]
+     * times d's row s for i in [first[s], first[s + 1]). add: not looked at. */
+    void (*sums)(const float *d, size_t S, size_t n_pad, const cpu_extra *extra, float *out);
     /* The values that each group of n words takes, as bits. */
     void (*used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS]);
     /* Table of 24 codes: code j counts x[4j + code] times the 16 floats at w + j * stride; x of a missing one
@@ -111,12 +124,37 @@ static inline uint64_t cpu_set_word(const uint64_t *words, size_t k)
 void cpu_turn_ref(const uint64_t *src, size_t n, uint64_t *word, uint64_t *miss);
 void cpu_fat_ref(const uint64_t *word, size_t n, const float *w, size_t stride, const float *x, double *acc);
 
+/* ---- the embedding without the features that follow from others (backend_cpu_shares.c) ---- */
+typedef struct {
+    bool useless;
+    size_t C;          /* classes; 0: all features are kept */
+    double *norm;      /* 3 x C */
+    uint8_t *left_out; /* C: 0, 1 or 2 */
+    uint32_t *first;   /* padded M + 1: see cpu_extra, as the next two */
+    uint16_t *cls;
+    float *r;
+    float *w;   /* H x 2C: weights of the features that are kept */
+    float *add; /* (1 + C) x pad(H): see cpu_extra */
+} cpu_shares;
+/* emb: n_snps x K; rows: SNPs with padding. s->C == 0 when it does not pay. */
+dn_status cpu_shares_new(cpu_shares *s, const float *emb, uint64_t n_snps, uint64_t rows, uint64_t K,
+                         uint64_t H, dn_err *err);
+void cpu_shares_free(cpu_shares *s);
+/* A SNP's 3C features -> the 2C that are kept. */
+void cpu_shares_embedding(const cpu_shares *s, const float *e, float *out);
+/* w: H x 3C -> s->w and s->add. */
+void cpu_shares_weights(cpu_shares *s, const float *w, size_t H);
+/* A unit's gradient (3C) from that for the kept features (2C), the sum of d over SNPs, and of r d by class.
+ */
+void cpu_shares_gradient(const cpu_shares *s, const double *g, double sum, const double *missing, float *dw);
+
 typedef struct {
     dn_backend be;
     dn_backend_ops table;
     dn_pool *pool;
     const cpu_kernels *kern;
-    float *scratch; /* of the main net's operations */
+    uint64_t shares_from; /* SNPs from which cpu_shares is tried; tests change it */
+    float *scratch;       /* of the main net's operations */
     size_t scratch_n;
 } cpu_backend;
 
@@ -124,8 +162,9 @@ struct dn_genome {
     uint64_t n_snps, n_blocks,
         n_chunks; /* chunk c: blocks [c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks) */
     size_t n_aux, width[DN_MAX_LAYERS + 1],
-        pad[DN_MAX_LAYERS + 1];    /* width[0] = K, width[l] = units of aux layer l - 1 */
+        pad[DN_MAX_LAYERS + 1];    /* width[0] = features, width[l] = units of aux layer l - 1 */
     float *act[DN_MAX_LAYERS + 1]; /* n_blocks * CPU_BLOCK x pad[l]; act[0]: embedding */
+    cpu_shares shares;             /* shares.C: width[0] is 2C, not 3C */
     float *x;                      /* padded M x 3: standardised dosages */
     float *mean, *isd;             /* padded M; isd 0: contributes nothing */
     /* the batch */
@@ -141,9 +180,9 @@ struct dn_genome {
     uint64_t *codes, codes_n;     /* per worker: words of sets of codes */
     float *zpart;                 /* n_chunks x slab x pad(H) */
     uint64_t zpart_n;
-    float *dwpart; /* n_chunks x sum over layers of pad(out) x pad(in) */
-    uint64_t dw_floats;
-    float *dz; /* people in whole sets x pad(H); then the sums over people */
+    float *dwpart;                  /* n_chunks x sum over layers of pad(out) x pad(in) */
+    uint64_t dw_floats, sum_floats; /* dw_floats includes the last sum_floats: (1 + C) x pad of layer 1 */
+    float *dz;                      /* people in whole sets x pad(H); then the sums over people */
     uint64_t dz_n;
 };
 

@@ -123,10 +123,32 @@ INLINE void KERN_NAME(mul_t_tile)(int nv, int half, const float *d, size_t ldd, 
     if (rest && !half) nv++;                                                                                 \
     if (nv >= KERN_NV) nv = KERN_NV, half = false
 
+INLINE void KERN_NAME(add_extra)(VEC *v, const cpu_extra *x, size_t s, size_t col, size_t n_pad)
+{
+    VEC sum = *v + *(const VEC *)(x->add + col);
+    for (uint32_t i = x->first[s]; i < x->first[s + 1]; i++)
+        sum = KERN_FMA(SET1(x->r[i]), *(const VEC *)(x->add + (1 + (size_t)x->cls[i]) * n_pad + col), sum);
+    *v = sum;
+}
+
+KERN_TARGET static void KERN_NAME(sums)(const float *d, size_t S, size_t n_pad, const cpu_extra *x,
+                                        float *out)
+{
+    for (size_t s = 0; s < S; s++, d += n_pad) {
+        for (size_t u = 0; u < n_pad; u += VL) *(VEC *)(out + u) += *(const VEC *)(d + u);
+        for (uint32_t i = x->first[s]; i < x->first[s + 1]; i++) {
+            float *to = out + (1 + (size_t)x->cls[i]) * n_pad;
+            for (size_t u = 0; u < n_pad; u += VL)
+                *(VEC *)(to + u) = KERN_FMA(SET1(x->r[i]), *(const VEC *)(d + u), *(const VEC *)(to + u));
+        }
+    }
+}
+
 #define EPILOGUE 24 /* rows at a time: late enough for their stores to be done */
 KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *b, size_t S, size_t K,
                                        size_t n_cols, size_t n_pad, float *y, cpu_epilogue f,
-                                       const float *act, float *out, const float *next, size_t next_floats)
+                                       const float *act, float *out, const cpu_extra *extra,
+                                       const float *next, size_t next_floats)
 {
     /* What is used next is on its way from memory while this is computed: one line at a time, not to fill
      * the queue of misses. */
@@ -147,6 +169,7 @@ KERN_TARGET static void KERN_NAME(mul)(const float *x, size_t ldx, const float *
                 for (size_t j = 0; j < width; j += VL) {
                     VEC *v = (VEC *)(y + r * n_pad + n + j);
                     if (f == CPU_TANH) {
+                        if (extra) KERN_NAME(add_extra)(v, extra, r, n + j, n_pad);
                         KERN_NAME(tanh)(v);
                         if (out) KERN_STREAM(out + r * n_pad + n + j, *v);
                     } else {
@@ -343,9 +366,9 @@ KERN_TARGET static void KERN_NAME(finish)(const float *grad, size_t rows, const 
     }
 }
 
-static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,    KERN_NAME(mul),   KERN_NAME(mul_t),
-                                             KERN_NAME(used), KERN_NAME(build), KERN_NAME(add),
-                                             KERN_NAME(turn), KERN_NAME(finish)};
+static const cpu_kernels KERN_NAME(table) = {KERN_NV * VL,    KERN_NAME(mul),  KERN_NAME(mul_t),
+                                             KERN_NAME(sums), KERN_NAME(used), KERN_NAME(build),
+                                             KERN_NAME(add),  KERN_NAME(turn), KERN_NAME(finish)};
 
 #undef SWITCH_NV
 #undef TILE_OF

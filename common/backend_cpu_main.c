@@ -43,7 +43,7 @@ static void product_rows(void *ctx, size_t item, size_t worker)
     size_t full = (rows + CPU_ROWS - 1) / CPU_ROWS * CPU_ROWS;
     memcpy(x, q->x + from * q->K, rows * q->K * sizeof *x);
     memset(x + rows * q->K, 0, (full - rows) * q->K * sizeof *x);
-    q->kern->mul(x, q->K, q->b, full, q->K, q->n, q->n_pad, y, CPU_PLAIN, NULL, NULL, NULL, 0);
+    q->kern->mul(x, q->K, q->b, full, q->K, q->n, q->n_pad, y, CPU_PLAIN, NULL, NULL, NULL, NULL, 0);
     for (uint64_t r = 0; r < rows; r++) {
         float *out = q->y + (from + r) * q->n;
         for (size_t k = 0; k < q->n; k++) out[k] = y[r * q->n_pad + k] + (q->bias ? q->bias[k] : 0.0f);

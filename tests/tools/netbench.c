@@ -131,7 +131,7 @@ static void hot_rates(double *gemm, double *tables)
     for (int rep = 0; rep < 8; rep++) {
         double t = clock_of(CLOCK_PROCESS_CPUTIME_ID);
         for (int i = 0; i < 20000; i++)
-            cb->kern->mul(x, 128, b, 6, 100, panel, panel, y, CPU_PLAIN, NULL, NULL, NULL, 0);
+            cb->kern->mul(x, 128, b, 6, 100, panel, panel, y, CPU_PLAIN, NULL, NULL, NULL, NULL, 0);
         t = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t;
         double rate = 20000.0 * 6 * 100 * (double)panel / t;
         *gemm = rate > *gemm ? rate : *gemm;
@@ -171,7 +171,7 @@ static void against_blas(void)
                 if (how == 0)
                     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, CPU_BLOCK, h, h, 1, xb, ld, wt, h, 0,
                                 yb, ld);
-                if (how == 1) k->mul(xb, pad, packed, CPU_BLOCK, H, H, pad, yb, CPU_PLAIN, NULL, NULL, NULL, 0);
+                if (how == 1) k->mul(xb, pad, packed, CPU_BLOCK, H, H, pad, yb, CPU_PLAIN, NULL, NULL, NULL, NULL, 0);
                 if (how == 2)
                     cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, h, h, CPU_BLOCK, 1, yb, ld, xb, ld,
                                 1, d, ld);

@@ -11,7 +11,8 @@ static unsigned long long seed = 3;
 
 typedef struct {
     dn_net_config cfg;
-    bool fast; /* dropout from the counter-based generator */
+    bool fast;   /* dropout from the counter-based generator */
+    bool shares; /* the CPU may leave features out that follow from others */
     uint64_t B;
     int8_t *calls; /* B x M */
     uint8_t *packed;
@@ -20,6 +21,8 @@ typedef struct {
     double *target, *mean, *sd;
     float *emb;
 } problem;
+
+static uint64_t missing_of = 7; /* of so many calls one is missing */
 
 static problem make(dn_task task, uint64_t M, uint64_t B, uint64_t C, const char *aux, const char *main_,
                     double input_dropout, double dropout_main)
@@ -49,9 +52,9 @@ static problem make(dn_task task, uint64_t M, uint64_t B, uint64_t C, const char
     for (uint64_t i = 0; i < B; i++) {
         for (uint64_t j = 0; j < M; j++) {
             uint64_t r = check_rand(&seed) >> 20;
-            p.calls[i * M + j] = (int8_t)(j % 11 == 5  ? (j % 3 == 2 ? -1 : (int)(j % 3))
-                                          : r % 7 == 0 ? -1
-                                                       : (int)(r % 3));
+            p.calls[i * M + j] = (int8_t)(j % 11 == 5           ? (j % 3 == 2 ? -1 : (int)(j % 3))
+                                          : r % missing_of == 0 ? -1
+                                                                : (int)(r % 3));
         }
         dn_geno_pack(p.calls + i * M, M, p.packed + i * bytes);
         if (M % 4)
@@ -193,6 +196,15 @@ static void check_gradients(const char *name, problem p)
     size_t n;
     CHECK_OK(dn_pool_new(&pool, 2, &err), &err);
     CHECK_OK(dn_backend_cpu(&be, pool, &err), &err);
+    if (p.shares) {
+        dn_genome *g;
+        dn_genome_spec spec = {p.cfg.n_snps, p.cfg.n_features, p.cfg.n_aux, {0}, p.emb, p.mean, p.sd};
+        memcpy(spec.aux, p.cfg.aux, sizeof spec.aux);
+        ((cpu_backend *)be)->shares_from = 0;
+        CHECK_OK(be->ops->genome_new(be, &g, &spec, &err), &err);
+        CHECK(g->shares.C == p.cfg.n_features / 3);
+        be->ops->genome_free(be, g);
+    }
     CHECK_OK(dn_net_new(&net, &p.cfg, p.emb, p.mean, p.sd, be, &err), &err);
     dn_rng_seed(&rng, 5);
     CHECK_OK(dn_net_init(net, &rng, &err), &err);
@@ -259,6 +271,7 @@ static float *run(const problem *p, size_t threads, bool host_memory, int steps,
     uint64_t right = 0;
     CHECK_OK(dn_pool_new(&pool, threads, &err), &err);
     CHECK_OK(dn_backend_cpu(&be, pool, &err), &err);
+    if (p->shares) ((cpu_backend *)be)->shares_from = 0;
     be->host_memory = host_memory; /* false: as if the arrays were on a device */
     CHECK_OK(dn_net_new(&net, &p->cfg, p->emb, p->mean, p->sd, be, &err), &err);
     dn_rng_seed(&rng, 9);
@@ -307,10 +320,11 @@ static float *run(const problem *p, size_t threads, bool host_memory, int steps,
     return all;
 }
 
-static void check_same_bytes(bool fast)
+static void check_same_bytes(bool fast, bool shares)
 {
     problem p = make(DN_TASK_CLASSIFICATION, 3111, 61, 4, "20 18", "9 8", 0.2, 0.25);
     p.fast = fast;
+    p.shares = shares;
     size_t n, m;
     double loss, other;
     float *one = run(&p, 1, true, 4, -1, &n, &loss);
@@ -466,8 +480,17 @@ int main(void)
     problem fast = make(cls, 2101, 19, 4, "9 17", "8 5", 0.3, 0.25);
     fast.fast = true;
     check_gradients("dropout from the fast generator", fast);
-    check_same_bytes(false);
-    check_same_bytes(true);
+    check_same_bytes(false, false);
+    check_same_bytes(true, false);
+    missing_of = 900;
+    problem shares = make(cls, 1201, 60, 4, "9 17", "8 5", 0.3, 0.25);
+    shares.shares = true;
+    check_gradients("features left out", shares);
+    shares = make(reg, 430, 25, 2, "5", "", 0, 0);
+    shares.shares = true;
+    check_gradients("features left out, one auxiliary layer", shares);
+    check_same_bytes(false, true);
+    missing_of = 7;
     check_many_people();
     check_refusals();
     return check_done();
