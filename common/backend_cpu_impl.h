@@ -67,8 +67,8 @@ typedef struct {
      * for mul, or NULL. */
     void (*mul_t)(const float *d, size_t ldd, const float *x, size_t S, size_t n_out, size_t n, size_t n_pad,
                   float *dw, const float *next, size_t next_floats);
-    /* The sums that go with cpu_extra: out[0 .. n_pad) += the S rows of d; row 1 + cls[i] of out += r[i]
-     * times d's row s for i in [first[s], first[s + 1]). add: not looked at. */
+    /* The sums that go with cpu_extra: out[0 .. n_pad) += the S rows of d (S % 12 == 0); row 1 + cls[i] of
+     * out += r[i] times d's row s for i in [first[s], first[s + 1]). add: not looked at. */
     void (*sums)(const float *d, size_t S, size_t n_pad, const cpu_extra *extra, float *out);
     /* The values that each group of n words takes, as bits. */
     void (*used)(const uint64_t *word, size_t n, uint64_t used[CPU_GROUPS]);

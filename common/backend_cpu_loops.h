@@ -134,12 +134,24 @@ INLINE void KERN_NAME(add_extra)(VEC *v, const cpu_extra *x, size_t s, size_t co
 KERN_TARGET static void KERN_NAME(sums)(const float *d, size_t S, size_t n_pad, const cpu_extra *x,
                                         float *out)
 {
-    for (size_t s = 0; s < S; s++, d += n_pad) {
-        for (size_t u = 0; u < n_pad; u += VL) *(VEC *)(out + u) += *(const VEC *)(d + u);
-        for (uint32_t i = x->first[s]; i < x->first[s + 1]; i++) {
-            float *to = out + (1 + (size_t)x->cls[i]) * n_pad;
-            for (size_t u = 0; u < n_pad; u += VL)
-                *(VEC *)(to + u) = KERN_FMA(SET1(x->r[i]), *(const VEC *)(d + u), *(const VEC *)(to + u));
+    enum { ROWS = 12 }; /* divides CPU_BLOCK */
+    for (size_t s = 0; s < S; s += ROWS) {
+        for (size_t u = 0; u < n_pad; u += VL) {
+            VEC even = *(const VEC *)(out + u), odd = (VEC){0};
+            for (size_t i = s; i < s + ROWS; i += 2) {
+                even += *(const VEC *)(d + i * n_pad + u);
+                odd += *(const VEC *)(d + (i + 1) * n_pad + u);
+            }
+            *(VEC *)(out + u) = even + odd;
+        }
+        for (size_t r = s; r < s + ROWS; r++) {
+            for (uint32_t i = x->first[r]; i < x->first[r + 1]; i++) {
+                float *to = out + (1 + (size_t)x->cls[i]) * n_pad;
+                for (size_t u = 0; u < n_pad; u += VL) {
+                    VEC *t = (VEC *)(to + u);
+                    *t = KERN_FMA(SET1(x->r[i]), *(const VEC *)(d + r * n_pad + u), *t);
+                }
+            }
         }
     }
 }
