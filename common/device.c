@@ -51,7 +51,13 @@ static void find_plugin(char path[4096], char *why, size_t cap)
         if (slash) *slash = 0;
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             snprintf(path, 4096, "%s%s", dir, places[i]);
-            if (access(path, R_OK) == 0) return;
+            char *real = access(path, R_OK) == 0 ? realpath(path, NULL) : NULL;
+            if (real && strlen(real) < 4096) {
+                strcpy(path, real);
+                free(real);
+                return;
+            }
+            free(real);
         }
     }
     *path = 0;
@@ -126,7 +132,8 @@ static void look(const char *path, report *r)
         /* A machine without a driver is nothing unusual. */
         r->status = DN_EGPU;
         r->unusual = strstr(err.msg, "libcuda.so") == NULL;
-        snprintf(r->why, sizeof r->why, "%.1500s (%s)", err.msg,
+        const char *what = strncmp(err.msg, "GPU: ", 5) == 0 ? err.msg + 5 : err.msg;
+        snprintf(r->why, sizeof r->why, "%.1500s (%s)", what,
                  r->unusual ? "nvidia-smi shows driver and devices"
                             : "in a container: start it with --nv or --gpus");
         return;
@@ -360,8 +367,11 @@ dn_status dn_device_choose(dn_device *d, const dn_device_opts *o, uint64_t n_thr
     if (d->cuda) {
         say_cuda(d, r);
     } else if (meant) {
-        DN_TRY(dn_fail(err, DN_EGPU, "%s: %s. Or leave it out%s to compute on the CPU", meant, why,
-                       o->device == DN_DEVICE_CUDA ? ", or give --device cpu," : ""));
+        /* The reason may have said it already. */
+        const char *way_out = strstr(why, "--device cpu")   ? ""
+                              : o->device == DN_DEVICE_CUDA ? ". Or give --device cpu"
+                                                            : ". Or leave it out to compute on the CPU";
+        DN_TRY(dn_fail(err, DN_EGPU, "%s: %s%s", meant, why, way_out));
     } else {
         const char *named = getenv("DNPIPE_CUDA_PLUGIN");
         d->loud = (*d->path ? r->unusual || r->n > 0 : named && *named) || gpu_expected();

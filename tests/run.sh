@@ -20,6 +20,8 @@ export SHARED=${DNPIPE_SHARED-$root/../shared}
 if [ -z "$SHARED" ]; then echo "tests that need real data are skipped: no ../shared (set DNPIPE_SHARED)"; fi
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1:allocator_may_return_null=1} UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS-suppressions=$here/lsan.supp:print_suppressions=0}
+# These are tests of the CPU, on a machine with a GPU too; tests/gpu.sh names a plugin when it is to be used.
+[ -n "${GPU_PLUGIN-}" ] || export CUDA_VISIBLE_DEVICES=
 export TMPDIR=${TMPDIR-/tmp} PYTHONDONTWRITEBYTECODE=1
 passed=0 failed=0 skipped=0
 # Tests run side by side, one per CPU: each has files of its own. Their output comes in the order of their names.
