@@ -300,10 +300,10 @@ version := $(shell sed -n 's/^.define DN_VERSION *"\(.*\)"/\1/p' common/dn.h)
 dist:  ## a source archive of the committed files: build/dnpipe-VERSION.tar.gz
 	@mkdir -p build
 	git archive --format=tar.gz --prefix=dnpipe-$(version)/ -o build/dnpipe-$(version).tar.gz HEAD
-deb:  ## a Debian package: build/dnpipe_VERSION_ARCH.deb
+deb:  ## a Debian package, for CPUs: build/dnpipe_VERSION_ARCH.deb
 	@tests/deps.sh --deb
 	@rm -rf build/deb
-	@$(MAKE) --no-print-directory install PREFIX=/usr DESTDIR='$(CURDIR)/build/deb'
+	@$(MAKE) --no-print-directory install CUDA=0 PREFIX=/usr DESTDIR='$(CURDIR)/build/deb'
 	@docs/deb.sh build/deb build
 .PHONY: man install uninstall dist deb
 

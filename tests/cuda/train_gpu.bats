@@ -161,7 +161,7 @@ stopped() {
         else
             well=0
             expect_exit 9
-            [[ $output == *GPU* ]] || { echo "call $n: $output"; false; }
+            [[ $output == *": "*cu[dbB]* || $output == *"GPU"* ]] || { echo "call $n: $output"; false; }
             if [ -e out ]; then
                 only_results out
                 [ ! -e out/seed78_fold0.h5 ]
