@@ -49,7 +49,7 @@ static dn_status open_gpus(cuda_backend *cb, const dn_cuda_options *o, dn_err *e
     for (int i = 0; i < n; i++) {
         UP(gpu_open(&cb->g[i], i, o->memory, o->tf32, err));
         uint64_t memory = o->memory && o->memory < cb->g[i].total ? o->memory : cb->g[i].total;
-        if (memory / 8 < cb->x_bytes) cb->x_bytes = memory / 8;
+        if (memory / 16 < cb->x_bytes) cb->x_bytes = memory / 16;
     }
     for (int i = 1; i < n; i++) {
         UP(gpu_peer(&cb->g[0], &cb->g[i], err));

@@ -30,7 +30,7 @@
 
 #define CHUNK    1024                /* SNPs of a product; fewer in a small net */
 #define ALIGN    64                  /* SNPs: where devices' shares begin */
-#define X_BYTES  ((uint64_t)1 << 30) /* of x at most */
+#define X_BYTES  ((uint64_t)4 << 30) /* of x at most; and a sixteenth of the memory */
 #define STAGES   2
 #define NO_SLICE UINT64_MAX
 

@@ -93,6 +93,9 @@ dn_status cuda_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec 
 void cuda_genome_free(dn_backend *be, dn_genome *g)
 {
     if (!g) return;
+    for (size_t i = 0; g->s && i < g->n_shards; i++) { /* devices read of each other */
+        if (g->s[i].g) gpu_quiet(g->s[i].g);
+    }
     for (size_t i = 0; g->s && i < g->n_shards; i++) {
         shard *s = &g->s[i];
         void *all[] = {s->dosage,   s->resident, s->w_copy, s->dw_copy, s->index, s->stage[0],
@@ -147,7 +150,7 @@ dn_status cuda_resident(dn_backend *be, dn_genome *g, const uint8_t *base, uint6
         uint64_t bytes, room;
         UP(gpu_room(g->s[i].g, &room, err));
         fits =
-            dn_mul(n_rows, g->s[i].stride, &bytes) && dn_add(bytes, 2 * cb->x_bytes, &bytes) && bytes <= room;
+            dn_mul(n_rows, g->s[i].stride, &bytes) && dn_add(bytes, 3 * cb->x_bytes, &bytes) && bytes <= room;
     }
     for (size_t i = 0; i < g->n_shards && fits; i++) {
         shard *s = &g->s[i];
@@ -285,6 +288,7 @@ static dn_status need_room(dn_genome *g, shard *s, uint64_t n, bool staged, bool
 {
     gpu *d = s->g;
     if (n > s->room) {
+        gpu_quiet(g->s[0].g); /* it may be reading z */
         void *all[] = {s->index, s->stage[0], s->stage[1], s->dropped, s->bits, s->z, s->dz};
         for (void *p : all) gpu_free(d, p);
         s->index = NULL, s->stage[0] = s->stage[1] = s->dropped = s->bits = NULL, s->z = s->dz = NULL;

@@ -37,6 +37,7 @@ thread_local uint3 blockIdx, threadIdx, gridDim, blockDim;
 namespace
 {
 constexpr size_t GUARD = 256, PAGE = 4096, SPARSE = (size_t)1 << 30, FILL = (size_t)64 << 10;
+constexpr unsigned long RANDOM = 128;
 constexpr int HOST = -1, MAX_DEVICES = 8;
 
 struct allocation {
@@ -135,7 +136,7 @@ void wander()
         uint64_t upto = s->done + (S.lazy >> 50) % 4;
         drain(s, upto < s->put ? upto : s->put);
     }
-    S.lazy |= 2;
+    S.lazy |= RANDOM;
 }
 
 void put(shim_stream *s, std::function<void()> f)
@@ -145,7 +146,8 @@ void put(shim_stream *s, std::function<void()> f)
     });
     s->put++;
     if (S.lazy == 0) drain(s, s->put);
-    if (S.lazy > 1) wander();
+    if (S.lazy > 1 && S.lazy < RANDOM && s == S.streams[S.lazy % S.streams.size()].get()) drain(s, s->put);
+    if (S.lazy >= RANDOM) wander();
 }
 
 bool good_stream(shim_stream *s, const char *where)

@@ -1,13 +1,15 @@
 /* shim.h: what tests ask of the shim beside the plugin. Found by dlsym() in backend_shim.so.
  *
  * The environment is read at the first call and at shim_reset():
- *   DN_SHIM_DEVICES=N        devices there are (1)
- *   DN_SHIM_CAPABILITY=X.Y   theirs (9.0); older than 8.0: they have no kernel image
- *   DN_SHIM_DRIVER=missing|old
- *   DN_SHIM_MEMORY=BYTES     of each device (8 GiB)
- *   DN_SHIM_LAZY=N           0: everything runs at once; 1: nothing before somebody waits for it (the
- * default); more: streams run ahead at random, N is the seed DN_SHIM_FAIL=N           the N-th call fails
- *   DN_SHIM_FAIL_KERNEL=N    the N-th kernel that runs breaks its device: seen at the next call that waits */
+ * - DN_SHIM_DEVICES=N: devices there are (1)
+ * - DN_SHIM_CAPABILITY=X.Y: theirs (9.0); older than 8.0: they have no kernel image
+ * - DN_SHIM_DRIVER=missing|old
+ * - DN_SHIM_MEMORY=BYTES: of each device (8 GiB)
+ * - DN_SHIM_LAZY=N: 0: everything runs at once; 1: nothing before somebody waits for it (the default); 2 to
+ *   127: but the N-th stream (modulo their number) runs at once; more: streams run ahead at random, N is the
+ *   seed
+ * - DN_SHIM_FAIL=N: the N-th call fails
+ * - DN_SHIM_FAIL_KERNEL=N: the N-th kernel that runs breaks its device: seen at the next call that waits */
 #ifndef SHIM_H
 #define SHIM_H
 
