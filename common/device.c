@@ -18,7 +18,7 @@ typedef struct {
     char why[2048]; /* if status != DN_OK: what is wrong and what to do */
     bool unusual;   /* more than "this machine has no GPU": somebody should look at it */
     char version[64], built[256];
-    uint64_t n;
+    uint64_t n, n_list; /* devices there are, and are listed */
     dn_cuda_device list[DN_DEVICE_MAX];
 } report;
 
@@ -114,7 +114,9 @@ dn_status dn_device_load(dn_device *d, dn_err *err)
 
 /* ---- looking, in a child ---- */
 
-static void look(const char *path, report *r)
+/* Looks at the first n_wanted devices; at all of them if one of those is not usable, so that others can be
+ * named: each look makes a context, which takes time. */
+static void look(const char *path, size_t n_wanted, report *r)
 {
     dn_err err = {0};
     const dn_cuda_plugin *p;
@@ -127,7 +129,14 @@ static void look(const char *path, report *r)
     }
     snprintf(r->version, sizeof r->version, "%s", p->version);
     snprintf(r->built, sizeof r->built, "%s", p->built ? p->built : "");
-    r->status = p->devices(r->list, DN_DEVICE_MAX, &n, &err);
+    r->status = p->devices(r->list, n_wanted, &n, &err);
+    r->n_list = n < n_wanted ? n : n_wanted;
+    for (size_t i = 0; i < r->n_list && r->status == DN_OK && n > n_wanted; i++) {
+        if (r->list[i].usable) continue;
+        r->status = p->devices(r->list, DN_DEVICE_MAX, &n, &err);
+        r->n_list = n < DN_DEVICE_MAX ? n : DN_DEVICE_MAX;
+        break;
+    }
     if (r->status != DN_OK) {
         /* A machine without a driver is nothing unusual. */
         r->status = DN_EGPU;
@@ -139,10 +148,10 @@ static void look(const char *path, report *r)
         return;
     }
     r->unusual = false;
-    r->n = n < DN_DEVICE_MAX ? n : DN_DEVICE_MAX;
+    r->n = n;
 }
 
-static void child(const char *path, int fd)
+static void child(const char *path, size_t n_wanted, int fd)
 {
     static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE,  SIGILL,
                                   SIGTERM, SIGINT,  SIGHUP, SIGUSR1, SIGPIPE};
@@ -150,7 +159,7 @@ static void child(const char *path, int fd)
     static report r; /* zeroed, padding included */
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_DFL);
     setrlimit(RLIMIT_CORE, &no_core);
-    look(path, &r);
+    look(path, n_wanted, &r);
     const char *p = (const char *)&r;
     for (size_t left = sizeof r; left;) {
         ssize_t n = write(fd, p, left);
@@ -192,7 +201,7 @@ static bool receive(int fd, report *r, double until, bool *late)
 }
 
 /* Never fails: what goes wrong is in the report. */
-static void look_in_child(const char *path, double seconds, report *r)
+static void look_in_child(const char *path, size_t n_wanted, double seconds, report *r)
 {
     int fd[2], how = 0;
     bool late, whole;
@@ -205,7 +214,7 @@ static void look_in_child(const char *path, double seconds, report *r)
     pid_t pid = fork();
     if (pid == 0) {
         close(fd[0]);
-        child(path, fd[1]);
+        child(path, n_wanted, fd[1]);
     }
     close(fd[1]);
     if (pid < 0) {
@@ -275,7 +284,7 @@ static bool enough(const report *r, uint64_t n, char *why, size_t cap)
 {
     uint64_t usable = 0, all = 0;
     char bad[1024] = "";
-    for (uint64_t i = 0; i < r->n; i++) {
+    for (uint64_t i = 0; i < r->n_list; i++) {
         const dn_cuda_device *v = &r->list[i];
         if (v->usable && usable == i) usable++;
         all += v->usable;
@@ -351,8 +360,8 @@ dn_status dn_device_choose(dn_device *d, const dn_device_opts *o, uint64_t n_thr
     DN_TRY(dn_alloc(&r, 1, sizeof *r, "list of devices", err));
     find_plugin(d->path, why, sizeof why);
     if (*d->path) {
-        look_in_child(d->path, timeout_seconds(), r);
-        d->n_found = r->n;
+        look_in_child(d->path, o->gpus, timeout_seconds(), r);
+        d->n_found = r->n_list;
         memcpy(d->list, r->list, sizeof d->list);
         d->options = (dn_cuda_options){.n_devices = o->gpus, .tf32 = o->precision == DN_PRECISION_TF32};
         if (r->status != DN_OK)
@@ -396,7 +405,8 @@ dn_status dn_device_taken(const dn_device *d, uint64_t *taken, uint64_t *left, d
 {
     dn_cuda_device now_there[DN_DEVICE_MAX];
     size_t n = 0;
-    dn_status status = d->plugin->devices(now_there, DN_DEVICE_MAX, &n, err);
+    /* No look at the others: it would make a context there. */
+    dn_status status = d->plugin->devices(now_there, d->options.n_devices, &n, err);
     if (status != DN_OK) return status;
     *taken = 0;
     *left = UINT64_MAX;
@@ -415,14 +425,14 @@ void dn_device_describe(FILE *f)
     find_plugin(path, why, sizeof why);
     if (*path && dn_alloc(&r, 1, sizeof *r, "list of devices", NULL) == DN_OK) {
         double seconds = timeout_seconds();
-        look_in_child(path, seconds < 10 ? seconds : 10, r);
+        look_in_child(path, DN_DEVICE_MAX, seconds < 10 ? seconds : 10, r);
         if (*r->version)
             fprintf(f, "CUDA: plugin %s, version %s, for %s\n", path, r->version, r->built);
         else
             fprintf(f, "CUDA: plugin %s: not usable\n", path);
         if (r->status == DN_OK && r->n == 0) say_none(why, sizeof why);
         if (r->status != DN_OK) memcpy(why, r->why, sizeof r->why);
-        for (uint64_t i = 0; i < r->n; i++) {
+        for (uint64_t i = 0; i < r->n_list; i++) {
             const dn_cuda_device *v = &r->list[i];
             fprintf(f, "GPU %llu: %s, compute capability %d.%d, ", (unsigned long long)i, v->name, v->major,
                     v->minor);

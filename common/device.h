@@ -59,7 +59,8 @@ typedef struct {
     bool loud; /* line is to be shown even under --quiet: a GPU was to be expected, and is not used */
     char line[DN_ERR_MAX];              /* what was chosen and why, for the log */
     dn_cuda_options options;            /* for the plugin */
-    dn_cuda_device list[DN_DEVICE_MAX]; /* of this machine: n_found, the first options.n_devices are used */
+    dn_cuda_device list[DN_DEVICE_MAX]; /* of this machine: n_found were looked at, the first
+                                           options.n_devices are used */
     size_t n_found;
     char path[4096];              /* of the plugin; empty: none */
     const dn_cuda_plugin *plugin; /* after dn_device_load() */

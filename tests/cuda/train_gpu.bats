@@ -54,6 +54,33 @@ same_run() {
     done
 }
 
+@test "--rng fast: the same dropout from counters on both" {
+    small input_dropout=0.3
+    train -q --fold 0 -o cpu "${cpu[@]}" --rng fast
+    train -q --fold 0 -o gpu "${gpu[@]}" --rng fast
+    same_run gpu cpu 1e-4 1e-3
+}
+
+@test "no program forks once CUDA may be in use: every HDF5 file is looked at before" {
+    need_shim
+    [ "${VARIANT:-cpu}" = cpu ] || skip "sanitizers want to be loaded first"
+    small epochs=1
+    ${CC:-cc} -D_GNU_SOURCE -shared -fPIC "$TESTS/fork_spy.c" -o spy.so -ldl
+    "$BIN/gpack" -q -d p.gpk -o p.h5
+    for epochs in 1 2; do # from nothing, and beside a checkpoint and a package
+        LD_PRELOAD=$PWD/spy.so run "$BIN/dntrain" --data p.h5 --split s.h5 --config c.yaml --threads 1 --fold 0 -o out --epochs $epochs "${gpu[@]}"
+        expect_exit 0
+        expect_text "fork: plugin not loaded"
+        refuse_text "fork: plugin loaded"
+    done
+    "$TOOLS/dnsim" -q -o q -n 120 -m 300 -k 4 --regions 2 --cohort 20
+    "$BIN/snpmatch" -q --bfile q_cohort --model out -o c.h5 -f 2>/dev/null
+    LD_PRELOAD=$PWD/spy.so run "$BIN/dnpredict" --model out c.h5 -o t.tsv --scores sc.h5 --report r.html "${gpu[@]}"
+    expect_exit 0
+    expect_text "fork: plugin not loaded"
+    refuse_text "fork: plugin loaded"
+}
+
 @test "regression equals the CPU's" {
     cd "$BATS_TEST_TMPDIR"
     "$TOOLS/dnsim" -q -o p -n 120 -m 300 -k 4 --regions 2 --missing 0.02
