@@ -229,47 +229,40 @@ KERN_TARGET static void KERN_NAME(used)(const uint64_t *word, size_t n, uint64_t
 
 #define NV_ROW (CPU_LANES / VL) /* vectors of a table row */
 
+/* The rows of all groups in which each code is below n (3: not missing; 4: any), straight on: most occur, and
+ * to ask which would cost more. */
+INLINE void KERN_NAME(build_below)(size_t n, const float *w, size_t stride, const float *x, float *table)
+{
+    for (size_t g = 0; g < CPU_GROUPS; g++, w += 3 * stride, x += 12, table += CPU_PITCH * CPU_LANES) {
+        for (size_t k = 0; k < CPU_LANES; k += VL) {
+            VEC wa = *(const VEC *)(w + k), wb = *(const VEC *)(w + stride + k),
+                wc = *(const VEC *)(w + 2 * stride + k);
+            const VEC a0 = wa * x[0], a1 = wa * x[1], a2 = wa * x[2], a3 = wa * x[3];
+            const VEC b0 = wb * x[4], b1 = wb * x[5], b2 = wb * x[6], b3 = wb * x[7];
+            UNROLL for (size_t c = 0; c < n; c++)
+            {
+                VEC e = wc * x[8 + c];
+                UNROLL for (size_t b = 0; b < n; b++)
+                {
+                    VEC bc = (b == 0 ? b0 : b == 1 ? b1 : b == 2 ? b2 : b3) + e;
+                    VEC *row = (VEC *)(table + (16 * c + 4 * b) * CPU_LANES + k);
+                    row[0] = a0 + bc, row[NV_ROW] = a1 + bc, row[2 * NV_ROW] = a2 + bc;
+                    if (n > 3) row[3 * NV_ROW] = a3 + bc;
+                }
+            }
+        }
+    }
+}
+
 /* See cpu_kernels. A row is a + (b + c), whichever way it is made. */
 KERN_TARGET static void KERN_NAME(build)(const float *w, size_t stride, const float *x, const cpu_rows *rows,
                                          float *table)
 {
     if (rows->n == CPU_ALL_ROWS) {
-        for (size_t g = 0; g < CPU_GROUPS; g++) {
-            for (size_t k = 0; k < NV_ROW; k++) {
-                VEC e[3][4];
-                for (size_t i = 0; i < 3; i++) {
-                    VEC wv = *(const VEC *)(w + (3 * g + i) * stride + k * VL);
-                    for (size_t d = 0; d < 4; d++) e[i][d] = wv * x[(3 * g + i) * 4 + d];
-                }
-                VEC *row = (VEC *)(table + g * CPU_PITCH * CPU_LANES) + k;
-                for (size_t v = 0; v < 16; v++, row += 4 * NV_ROW) {
-                    VEC bc = e[1][v & 3] + e[2][v >> 2];
-                    for (size_t d = 0; d < 4; d++) row[d * NV_ROW] = e[0][d] + bc;
-                }
-            }
-        }
+        KERN_NAME(build_below)(4, w, stride, x, table);
         return;
     }
-    /* The 27 rows without a missing call, straight on: most occur, and to ask which would cost more. */
-    for (size_t g = 0; g < CPU_GROUPS; g++) {
-        const float *wg = w + 3 * g * stride, *xg = x + 12 * g;
-        for (size_t k = 0; k < NV_ROW; k++) {
-            VEC wa = *(const VEC *)(wg + k * VL), wb = *(const VEC *)(wg + stride + k * VL),
-                wc = *(const VEC *)(wg + 2 * stride + k * VL);
-            const VEC a0 = wa * xg[0], a1 = wa * xg[1], a2 = wa * xg[2], b0 = wb * xg[4], b1 = wb * xg[5],
-                      b2 = wb * xg[6];
-            VEC *row = (VEC *)(table + g * CPU_PITCH * CPU_LANES) + k;
-            UNROLL for (size_t c = 0; c < 3; c++, row += 16 * NV_ROW)
-            {
-                VEC e = wc * xg[8 + c], bc = b0 + e;
-                row[0] = a0 + bc, row[NV_ROW] = a1 + bc, row[2 * NV_ROW] = a2 + bc;
-                bc = b1 + e;
-                row[4 * NV_ROW] = a0 + bc, row[5 * NV_ROW] = a1 + bc, row[6 * NV_ROW] = a2 + bc;
-                bc = b2 + e;
-                row[8 * NV_ROW] = a0 + bc, row[9 * NV_ROW] = a1 + bc, row[10 * NV_ROW] = a2 + bc;
-            }
-        }
-    }
+    KERN_NAME(build_below)(3, w, stride, x, table);
     for (size_t i = 0; i < rows->n; i++) {
         size_t g = rows->row[i] >> 6, v = rows->row[i] & 63;
         const float *wg = w + 3 * g * stride, *xg = x + 12 * g;
@@ -349,25 +342,51 @@ KERN_TARGET static void KERN_NAME(turn)(const uint64_t *src, size_t n, uint64_t 
     }
 }
 
+/* d (n_pad) = or += the sum of rows of z (n_pad apart), four vectors at a time in registers. */
+INLINE void KERN_NAME(sum_rows)(const float *z, const uint32_t *row, size_t n, size_t n_pad, bool first,
+                                float *d)
+{
+    size_t u = 0;
+    for (; u + 4 * VL <= n_pad; u += 4 * VL) {
+        VEC a[4];
+        UNROLL for (size_t k = 0; k < 4; k++) a[k] = first ? (VEC){0} : *(VEC *)(d + u + k * VL);
+        for (size_t i = 0; i < n; i++) {
+            const VEC *r = (const VEC *)(z + row[i] * n_pad + u);
+            UNROLL for (size_t k = 0; k < 4; k++) a[k] += r[k];
+        }
+        UNROLL for (size_t k = 0; k < 4; k++) * (VEC *)(d + u + k * VL) = a[k];
+    }
+    for (; u < n_pad; u += VL) {
+        VEC a = first ? (VEC){0} : *(VEC *)(d + u);
+        for (size_t i = 0; i < n; i++) a += *(const VEC *)(z + row[i] * n_pad + u);
+        *(VEC *)(d + u) = a;
+    }
+}
+
 KERN_TARGET static void KERN_NAME(finish)(const float *grad, size_t rows, const uint64_t *miss, size_t sets,
                                           const float *dz, const float *isd, const float *mean,
                                           const float *total, const float *act, size_t n_pad, float *d)
 {
-    for (size_t s = 0; s < CPU_BLOCK;
-         s++, act += n_pad, d += n_pad) { /* rows of act come from memory: in its order */
-        size_t at = cpu_place(s);
+    enum { LIST = 256 };
+    uint32_t list[LIST];
+    for (size_t s = 0; s < CPU_BLOCK; s++, act += n_pad, d += n_pad) {
+        size_t at = cpu_place(s), n = 0;
         float m = mean[s], f = isd[s];
-        uint64_t any = 0;
-        for (size_t q = 0; q < sets; q++) any |= miss[q * rows + at];
-        if (any) memset(d, 0, n_pad * sizeof *d);
-        for (size_t q = 0; q < sets && any; q++) {
+        bool any = false;
+        for (size_t q = 0; q < sets; q++) {
             for (uint64_t b = miss[q * rows + at]; b; b &= b - 1) {
-                const float *z = dz + (q * CPU_CODES + (size_t)__builtin_ctzll(b) / 2) * n_pad;
-                for (size_t u = 0; u < n_pad; u += VL) *(VEC *)(d + u) += *(const VEC *)(z + u);
+                if (n == LIST) {
+                    KERN_NAME(sum_rows)(dz, list, n, n_pad, !any, d);
+                    any = true;
+                    n = 0;
+                }
+                list[n++] = (uint32_t)(q * CPU_CODES + (size_t)__builtin_ctzll(b) / 2);
             }
         }
+        if (n) KERN_NAME(sum_rows)(dz, list, n, n_pad, !any, d);
+        any = any || n;
         for (size_t u = 0; u < n_pad; u += CPU_LANES) {
-            __builtin_prefetch(act + 16 * n_pad + u, 0);
+            __builtin_prefetch(act + 16 * n_pad + u, 0); /* from memory */
             for (size_t k = u; k < u + CPU_LANES; k += VL) {
                 VEC sum = *(const VEC *)(total + k), a = *(const VEC *)(act + k);
                 if (any) sum -= *(const VEC *)(d + k);
