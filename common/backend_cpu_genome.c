@@ -180,7 +180,7 @@ static uint64_t dropped(const uint8_t *kept)
     return (m | m << 1) & 0x5555555555555555u;
 }
 
-enum { PIECE = 64 * CPU_COLS }; /* draws at a time */
+enum { PIECE = 64 * CPU_COLS, DROP_ITEM = 8 * PIECE }; /* draws at a time, and per item of work */
 
 /* Sets calls [at, at + n) of person b that are drawn 0 to missing; kept: room for PIECE. */
 static void drop_piece(dn_genome *g, uint64_t b, uint64_t at, uint64_t n, uint8_t *kept)
@@ -197,11 +197,13 @@ static void drop_piece(dn_genome *g, uint64_t b, uint64_t at, uint64_t n, uint8_
 typedef struct {
     dn_genome *g;
     double keep;
-    const dn_rng *rng;
+    dn_rng *rng;
+    uint64_t first;    /* person whose words are in word[0] */
+    uint32_t *word[2]; /* two words per draw, of this person and of the next */
 } drop_job;
 
 /* The fast kind's draws wait for nobody: a piece of every person. */
-static void drop_item(void *ctx, size_t item, size_t worker)
+static void drop_fast(void *ctx, size_t item, size_t worker)
 {
     (void)worker;
     const drop_job *q = ctx;
@@ -214,23 +216,47 @@ static void drop_item(void *ctx, size_t item, size_t worker)
     }
 }
 
-/* Input dropout. Draws are made person after person, as upstream's over the batch. */
-static void drop_calls(cpu_backend *cb, dn_genome *g, double keep, dn_rng *rng)
+/* Upstream's generator makes words one after another: item 0 makes the next person's, while the others make
+ * draws of this one's. */
+static void drop_item(void *ctx, size_t item, size_t worker)
 {
-    if (rng->fast) {
-        drop_job q = {g, keep, rng};
-        dn_pool_run(cb->pool, (size_t)((g->n_snps + PIECE - 1) / PIECE), drop_item, &q);
-        rng->at += g->n * g->n_snps;
+    (void)worker;
+    const drop_job *q = ctx;
+    dn_genome *g = q->g;
+    if (item == 0) {
+        if (q->first + 1 < g->n) dn_rng_words(q->rng, q->word[1], 2 * g->n_snps);
         return;
     }
     uint8_t kept[PIECE];
-    for (uint64_t b = 0; b < g->n; b++) {
-        for (uint64_t at = 0; at < g->n_snps; at += PIECE) {
-            uint64_t n = g->n_snps - at < PIECE ? g->n_snps - at : PIECE;
-            dn_rng_bernoulli(rng, keep, kept, n);
-            drop_piece(g, b, at, n, kept);
-        }
+    uint64_t from = (item - 1) * DROP_ITEM, to = from + DROP_ITEM < g->n_snps ? from + DROP_ITEM : g->n_snps;
+    for (uint64_t at = from; at < to; at += PIECE) {
+        uint64_t n = to - at < PIECE ? to - at : PIECE;
+        dn_rng_words_bernoulli(q->word[0] + 2 * at, q->keep, kept, n);
+        drop_piece(g, q->first, at, n, kept);
     }
+}
+
+/* Input dropout. Draws are made person after person, as upstream's over the batch. */
+static dn_status drop_calls(cpu_backend *cb, dn_genome *g, double keep, dn_rng *rng, dn_err *err)
+{
+    drop_job q = {.g = g, .keep = keep, .rng = rng};
+    if (rng->fast) {
+        dn_pool_run(cb->pool, (size_t)((g->n_snps + PIECE - 1) / PIECE), drop_fast, &q);
+        rng->at += g->n * g->n_snps;
+        return DN_OK;
+    }
+    uint32_t *word;
+    dn_status status = dn_alloc(&word, 4 * g->n_snps, sizeof *word, "input dropout", err);
+    if (status != DN_OK) return status;
+    q.word[0] = word, q.word[1] = word + 2 * g->n_snps;
+    dn_rng_words(rng, q.word[0], 2 * g->n_snps);
+    for (; q.first < g->n; q.first++) {
+        dn_pool_run(cb->pool, (size_t)(1 + (g->n_snps + DROP_ITEM - 1) / DROP_ITEM), drop_item, &q);
+        uint32_t *t = q.word[0];
+        q.word[0] = q.word[1], q.word[1] = t;
+    }
+    free(word);
+    return DN_OK;
 }
 
 dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows, uint64_t n, double keep,
@@ -256,7 +282,7 @@ dn_status cpu_load_rows(dn_backend *be, dn_genome *g, const uint8_t *const *rows
     dn_pool_run(cb->pool, (size_t)((g->n_blocks + GATHER_ITEM - 1) / GATHER_ITEM), gather, &q);
     if (keep < 1.0) {
         g->scale = 1.0 / keep;
-        drop_calls(cb, g, keep, rng);
+        DN_TRY(drop_calls(cb, g, keep, rng, err));
     }
     status = DN_OK;
 done:

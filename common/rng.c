@@ -102,7 +102,21 @@ __attribute__((target("avx2"))) static void refill_avx2(dn_rng *r)
 __attribute__((target("avx2"))) static void keep_avx2(const uint32_t *mt, uint64_t limit, uint8_t *keep,
                                                       uint64_t n)
 {
-    keep_run(mt, limit, keep, n);
+    const __m256i b = _mm256_set1_epi32((int)0x9d2c5680u), c = _mm256_set1_epi32((int)0xefc60000u),
+                  low = _mm256_set1_epi64x((1LL << 53) - 1), lim = _mm256_set1_epi64x((long long)limit);
+    uint64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        __m256i y = _mm256_loadu_si256((const __m256i *)(mt + 2 * i));
+        y = _mm256_xor_si256(y, _mm256_srli_epi32(y, 11));
+        y = _mm256_xor_si256(y, _mm256_and_si256(_mm256_slli_epi32(y, 7), b));
+        y = _mm256_xor_si256(y, _mm256_and_si256(_mm256_slli_epi32(y, 15), c));
+        y = _mm256_xor_si256(y, _mm256_srli_epi32(y, 18));
+        y = _mm256_and_si256(_mm256_shuffle_epi32(y, 0xb1), low); /* the first word is the high half */
+        unsigned m = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_sub_epi64(y, lim)));
+        uint32_t bytes = m * 0x00204081u & 0x01010101u; /* four bits to four bytes */
+        memcpy(keep + i, &bytes, 4);
+    }
+    keep_run(mt + 2 * i, limit, keep + i, n - i);
 }
 #define BY_ISA(f) (dn_isa_get() >= DN_ISA_AVX2 ? f##_avx2 : f##_plain)
 #else
@@ -166,7 +180,8 @@ __attribute__((target("avx2"))) static void fast_avx2(uint64_t key, uint64_t blo
     for (; i + 8 <= n; i += 8, keep += 32) {
         __m256i c[2][4], word[2];
         uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        for (int u = 0; u < 2; u++) {
+        _Pragma("GCC unroll 2") for (int u = 0; u < 2; u++)
+        {
             c[u][0] = _mm256_add_epi64(_mm256_set1_epi64x((long long)(block + i) + 4 * u),
                                        _mm256_setr_epi64x(0, 1, 2, 3));
             c[u][1] = _mm256_srli_epi64(c[u][0], 32);
@@ -174,7 +189,8 @@ __attribute__((target("avx2"))) static void fast_avx2(uint64_t key, uint64_t blo
         }
         for (int round = 0; round < 10; round++, k0 += DN_PHILOX_W0, k1 += DN_PHILOX_W1) {
             __m256i v0 = _mm256_set1_epi32((int)k0), v1 = _mm256_set1_epi32((int)k1);
-            for (int u = 0; u < 2; u++) {
+            _Pragma("GCC unroll 2") for (int u = 0; u < 2; u++)
+            {
                 __m256i x = _mm256_mul_epu32(c[u][0], m0), y = _mm256_mul_epu32(c[u][2], m1);
                 c[u][0] = _mm256_xor_si256(_mm256_srli_epi64(y, 32), _mm256_xor_si256(c[u][1], v0));
                 c[u][2] = _mm256_xor_si256(_mm256_srli_epi64(x, 32), _mm256_xor_si256(c[u][3], v1));
@@ -185,7 +201,8 @@ __attribute__((target("avx2"))) static void fast_avx2(uint64_t key, uint64_t blo
         for (int u = 0; u < 2;
              u++) { /* words 0, 1 and 2, 3 of a lane; compared; as 16 bits, block by block */
             __m256i w[2];
-            for (int q = 0; q < 2; q++) {
+            _Pragma("GCC unroll 2") for (int q = 0; q < 2; q++)
+            {
                 w[q] = _mm256_blend_epi32(c[u][2 * q], _mm256_slli_epi64(c[u][2 * q + 1], 32), 0xaa);
                 w[q] = _mm256_cmpgt_epi32(least, _mm256_srli_epi32(w[q], 8));
             }
@@ -218,6 +235,29 @@ void dn_rng_fast_bernoulli(uint64_t key, uint64_t at, double p, uint8_t *keep, u
     }
 }
 
+/* u * 2^-53 < p as whole numbers: p * 2^53 is exact, and u < x means u < ceil(x). */
+static uint64_t limit_of(double p)
+{
+    double x = p * 0x1p53;
+    return x <= 0 || x != x ? 0 : x >= 0x1p53 ? (uint64_t)1 << 53 : (uint64_t)x + ((double)(uint64_t)x < x);
+}
+
+void dn_rng_words(dn_rng *r, uint32_t *word, uint64_t n)
+{
+    while (n > 0) {
+        if (r->next >= MT_N) refill(r);
+        uint64_t k = MT_N - r->next < n ? MT_N - r->next : n;
+        memcpy(word, r->mt + r->next, k * sizeof *word);
+        r->next += (uint32_t)k;
+        word += k, n -= k;
+    }
+}
+
+void dn_rng_words_bernoulli(const uint32_t *word, double p, uint8_t *keep, uint64_t n)
+{
+    BY_ISA(keep)(word, limit_of(p), keep, n);
+}
+
 void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n)
 {
     if (r->fast) {
@@ -225,11 +265,7 @@ void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n)
         r->at += n;
         return;
     }
-    /* u * 2^-53 < p as whole numbers: p * 2^53 is exact, and u < x means u < ceil(x). */
-    double x = p * 0x1p53;
-    uint64_t limit = x <= 0 || x != x ? 0
-                     : x >= 0x1p53    ? (uint64_t)1 << 53
-                                      : (uint64_t)x + ((double)(uint64_t)x < x);
+    uint64_t limit = limit_of(p);
     while (n > 0) {
         uint64_t pairs = (MT_N - r->next) / 2;
         if (r->next == MT_N) {

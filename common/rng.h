@@ -36,6 +36,10 @@ void dn_rng_uniform(dn_rng *r, float a, float b, float *out, uint64_t n);
  * keep[i] = (word >> 8) * 2^-24 < p, the word being output (at + i) % 4 of Philox's block (at + i) / 4; at
  * grows by n. */
 void dn_rng_bernoulli(dn_rng *r, double p, uint8_t *keep, uint64_t n);
+/* The same draws (not the fast kind's) in two halves, of which the second may be made on any thread: the
+ * generator's next n words as they lie in its state; and from 2n such words n draws. */
+void dn_rng_words(dn_rng *r, uint32_t *word, uint64_t n);
+void dn_rng_words_bernoulli(const uint32_t *word, double p, uint8_t *keep, uint64_t n);
 /* The fast kind's draws number at .. at + n - 1 under key: what dn_rng_bernoulli gives there. Any thread. */
 void dn_rng_fast_bernoulli(uint64_t key, uint64_t at, double p, uint8_t *keep, uint64_t n);
 /* torch.randperm(n): for i in 0..n-2 swap r[i] with r[i + u32 mod (n - i)]. (n - 1 draws.) */

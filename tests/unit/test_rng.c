@@ -24,6 +24,19 @@ static void check_bernoulli(void)
                 same += keep[i] == (u < ps[q]);
             }
             CHECK(same == n && keep[n] == 77 && dn_rng_u32(&a) == dn_rng_u32(&b));
+            /* In two halves, in two pieces. */
+            static uint32_t word[6000];
+            static uint8_t halves[3001];
+            dn_rng_seed(&a, 99);
+            for (int i = 0; i < k; i++) dn_rng_u32(&a);
+            dn_rng_words(&a, word, n / 3 * 2);
+            dn_rng_words(&a, word + n / 3 * 2, (n - n / 3) * 2);
+            dn_rng_words_bernoulli(word, ps[q], halves, n / 7);
+            halves[n] = 77;
+            dn_rng_words_bernoulli(word + n / 7 * 2, ps[q], halves + n / 7, n - n / 7);
+            CHECK(memcmp(keep, halves, n) == 0 && halves[n] == 77);
+            dn_rng_u32(&a);
+            CHECK(dn_rng_u32(&a) == dn_rng_u32(&b));
         }
     }
 }
