@@ -213,9 +213,8 @@ int main(int argc, char **argv)
          NULL},
         {DN_OPT_CHOICE, "rng", 0, &o.rng, "upstream|fast", 0, 0,
          "how dropout is drawn: as upstream does, one draw after another; or from a counter-based generator "
-         "(Philox), all at once: faster with input_dropout, equally good, other numbers. All else is drawn "
-         "as "
-         "upstream does",
+         "(Philox), all at once, which spares a GPU or many threads the wait. All else is drawn as upstream "
+         "does",
          NULL},
         DN_DEVICE_OPTS(o.device),
         {DN_OPT_GROUP, "Output", 0, NULL, NULL, 0, 0, NULL, NULL},

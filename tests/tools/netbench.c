@@ -271,10 +271,11 @@ int main(int argc, char **argv)
            "table adds/s (x 16)\n",
            be->name, (unsigned long long)M, (unsigned long long)B, (unsigned long long)C,
            (unsigned long long)H, gemm / 1e9, tables / 1e9);
-    double macs_f = (double)M * (double)(3 * C * H + H * H),
-           macs_b = (double)M * (double)(3 * C * H + 2 * H * H);
-    double slices = (double)((H + 15) / 16), adds_f = (double)M / 4 * (double)B * slices,
-           adds_b = (double)M * ((double)B / 4) * slices;
+    uint64_t kept = genome->shares.C ? 2 * C : 3 * C;
+    double macs_f = (double)M * (double)(kept * H + H * H),
+           macs_b = (double)M * (double)(kept * H + 2 * H * H);
+    double slices = (double)((H + 15) / 16), adds_f = (double)M / 3 * (double)B * slices,
+           adds_b = (double)M * ((double)B / 3) * slices;
     double gf = 1e3 / gemm / per, gt = 1e3 / tables / per;
     double t = time_of("step", step, (macs_f + macs_b) * gf + (adds_f + adds_b) * gt);
     if (arg(argc, argv, 8, 0) != 0) {
