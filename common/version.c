@@ -13,8 +13,10 @@
 #include "geno.h"
 #include "h5.h"
 
-/* Only OpenBLAS tells its build; any other CBLAS is named by what the build asked for. */
+/* Only OpenBLAS tells its build; any other CBLAS is named by what the build asked for. A program that does
+ * not multiply with it is not linked to it. */
 __attribute__((weak)) char *openblas_get_config(void);
+__attribute__((weak)) void cblas_sgemm(void);
 
 #ifndef DN_BLAS_NAME
 #define DN_BLAS_NAME "CBLAS"
@@ -34,6 +36,8 @@ void dn_print_version(void)
     printf("libraries: HDF5 %s, zstd %s, libzip %s, libyaml %s, xxHash %u.%u.%u\n", h5, ZSTD_versionString(),
            zip_libzip_version(), yaml_get_version_string(), XXH_versionNumber() / 10000,
            XXH_versionNumber() / 100 % 100, XXH_versionNumber() % 100);
-    printf("BLAS: %s\n", openblas_get_config ? openblas_get_config() : DN_BLAS_NAME);
+    printf("BLAS: %s\n", !cblas_sgemm          ? "not used by this program"
+                         : openblas_get_config ? openblas_get_config()
+                                               : DN_BLAS_NAME);
     dn_device_describe(stdout);
 }
