@@ -79,8 +79,8 @@ CUDA_ARCHS ?= 70 80 90
 NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) nvcc)
 cuda_src   := $(wildcard common/cuda/*.cu)
 cuda_known  = $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch 2>/dev/null))
-cuda_archs  = $(foreach a,$(CUDA_ARCHS),$(filter $(a),$(cuda_known)))
-cuda_built  = CUDA $(shell $(NVCC) --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'); $(cuda_archs:%=sm_%) and PTX compute_$(lastword $(cuda_archs))
+cuda_archs  = $(strip $(foreach a,$(CUDA_ARCHS),$(filter $(a),$(cuda_known))))
+cuda_built  = CUDA $(shell $(NVCC) --version 2>&1 | sed -n 's/.*release \([0-9.]*\).*/\1/p'); $(cuda_archs:%=sm_%) and PTX compute_$(lastword $(cuda_archs))
 nvccflags   = -std=c++17 -O3 -Icommon -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $(if $(WERROR),-Werror all-warnings -Xcompiler -Werror) \
               $(foreach a,$(cuda_archs),-gencode arch=compute_$(a),code=sm_$(a)) \
               -gencode arch=compute_$(lastword $(cuda_archs)),code=compute_$(lastword $(cuda_archs)) \
