@@ -47,7 +47,7 @@ typedef struct {
     dn_status (*fat_new)(dn_cuda_fat **out, const dn_fat_problem *p, uint64_t max_people,
                          const dn_cuda_options *o, dn_err *err);
     /* Takes a block as dn_fat_forward() does; rows may be reused on return. At most two blocks are under way:
-     * a third waits. */
+     * a third is refused (DN_EINTERNAL). DN_ENUMERIC, from fat_new: a weight that is not finite. */
     dn_status (*fat_submit)(dn_cuda_fat *f, const uint8_t *rows, uint64_t row_bytes, uint64_t n_people,
                             dn_err *err);
     /* Waits for the oldest block submitted; z (host): its n_people x total_units. */

@@ -310,7 +310,7 @@ dn_status gpu_upload_rows(gpu *g, cudaStream_t s, uint8_t *dst, uint64_t dst_str
         UP(ring_take(g, &slot, err));
         uint8_t *p = g->ring[slot].p;
         for (uint64_t r = 0; r < k; r++) memcpy(p + r * dst_stride, row_at(&from, i + r), bytes);
-        UP(ring_send(g, slot, s, dst + i * dst_stride, (k - 1) * dst_stride + bytes, err));
+        UP(ring_send(g, slot, s, dst + i * dst_stride, k * dst_stride, err));
     }
     return DN_OK;
 }

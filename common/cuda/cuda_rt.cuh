@@ -153,8 +153,8 @@ typedef struct {
     const uint8_t *base;
     uint64_t stride, offset;
 } gpu_rows;
-/* `bytes` of each of rows [0, n) to dst + i * dst_stride (dst_stride >= bytes). Bytes between them: anything.
- */
+/* `bytes` of each of rows [0, n) to dst + i * dst_stride (dst_stride >= bytes; dst: n * dst_stride bytes).
+ * Bytes between them: anything. */
 dn_status gpu_upload_rows(gpu *g, cudaStream_t s, uint8_t *dst, uint64_t dst_stride, gpu_rows from,
                           uint64_t n, uint64_t bytes, dn_err *err);
 /* Waits for g's stream. */
