@@ -90,13 +90,14 @@ program_predict() {
 }
 
 if [ "$small" != 1 ] && [ "${GPU_SH_BUILT:-0}" != 1 ]; then
-    step build 170 make -j"$(nproc)" CUDA=1 all tools
+    step build 170 make -j"$(nproc)" CUDA=1 all tools cuda-tests
 fi
 export bin tools variant tmp filter
 export -f device programs sanitize program_predict
 # Arrays cannot be exported: the one that a function needs goes as words.
 step device 30 bash -c device
 step check_float32 40 "$tools/gpubench" check "${check[@]}"
+for what in ops net fat; do step "test_cuda_$what" 30 env SHIM="$DNPIPE_CUDA_PLUGIN" "build/$variant/cuda/test_cuda_$what"; done
 step train_float32 70 "$tools/gpubench" train "${shape[@]}"
 step predict_float32 40 "$tools/gpubench" predict "${predict[@]}"
 step check_tf32 40 "$tools/gpubench" check "${check[@]}" --precision tf32

@@ -11,6 +11,22 @@
 
 static const dn_cuda_plugin *plug;
 static const shim_control *shim;
+static bool real; /* not the shim */
+
+/* In the shim's place. */
+static inline void real_nothing(void) {}
+static inline long real_zero(void)
+{
+    return 0;
+}
+static inline const char *real_text(void)
+{
+    return "";
+}
+static inline void real_long(long n)
+{
+    (void)n;
+}
 
 static inline void load_plugin(void)
 {
@@ -22,9 +38,20 @@ static inline void load_plugin(void)
     shim_control_get_fn *control;
     *(void **)&get = dlsym(so, DN_CUDA_SYMBOL);
     *(void **)&control = dlsym(so, SHIM_SYMBOL);
-    if (!get || !control) fprintf(stderr, "%s: no such symbol\n", path), exit(1);
+    if (!get) fprintf(stderr, "%s is not a plugin\n", path), exit(1);
+    static const shim_control nothing = {.reset = real_nothing,
+                                         .calls = real_zero,
+                                         .kernels = real_zero,
+                                         .fail_at = real_long,
+                                         .fail_kernel = real_long,
+                                         .failed = real_text,
+                                         .live = real_zero,
+                                         .faults = real_zero,
+                                         .fault = real_text,
+                                         .last_blocks = real_long};
     plug = get();
-    shim = control();
+    real = !control;
+    shim = real ? &nothing : control();
     CHECK(strcmp(plug->abi, DN_CUDA_ABI) == 0 && strcmp(plug->version, DN_VERSION) == 0);
 }
 
@@ -36,6 +63,16 @@ static inline void shim_set(const char *name, const char *value)
     else
         unsetenv(name);
     shim->reset();
+}
+
+/* How many of the devices asked for there are. */
+static inline size_t devices_of(size_t asked)
+{
+    static dn_cuda_device list[16];
+    size_t n = 0;
+    dn_err err;
+    if (plug->devices(list, 16, &n, &err) != DN_OK) return 0;
+    return n < asked ? n : asked;
 }
 
 /* Nothing is left, and nothing was written where it should not. */
