@@ -346,10 +346,11 @@ KERN_TARGET static void KERN_NAME(turn)(const uint64_t *src, size_t n, uint64_t 
 INLINE void KERN_NAME(sum_rows)(const float *z, const uint32_t *row, size_t n, size_t n_pad, bool first,
                                 float *d)
 {
+    const VEC zero = {0};
     size_t u = 0;
     for (; u + 4 * VL <= n_pad; u += 4 * VL) {
         VEC a[4];
-        UNROLL for (size_t k = 0; k < 4; k++) a[k] = first ? (VEC){0} : *(VEC *)(d + u + k * VL);
+        UNROLL for (size_t k = 0; k < 4; k++) a[k] = first ? zero : *(VEC *)(d + u + k * VL);
         for (size_t i = 0; i < n; i++) {
             const VEC *r = (const VEC *)(z + row[i] * n_pad + u);
             UNROLL for (size_t k = 0; k < 4; k++) a[k] += r[k];
@@ -357,7 +358,7 @@ INLINE void KERN_NAME(sum_rows)(const float *z, const uint32_t *row, size_t n, s
         UNROLL for (size_t k = 0; k < 4; k++) * (VEC *)(d + u + k * VL) = a[k];
     }
     for (; u < n_pad; u += VL) {
-        VEC a = first ? (VEC){0} : *(VEC *)(d + u);
+        VEC a = first ? zero : *(VEC *)(d + u);
         for (size_t i = 0; i < n; i++) a += *(const VEC *)(z + row[i] * n_pad + u);
         *(VEC *)(d + u) = a;
     }
