@@ -36,7 +36,7 @@ else
     check=(-m 5001 -k 6 -u 40 --models 6 --folds 3)
     # gpubench has compared nets of every shape by then.
     filter='whole|GP04|CL02|moves|border|regression|golden|blocks|auto takes'
-    whole=(--snps 229986 --folds 5 --repeats 3 --units 100 --hidden 100 --classes 24 --people 8192)
+    whole=(--snps 229986 --folds 5 --repeats 3 --units 100 --hidden 100 --classes 24 --people 32768)
 fi
 export DNPIPE_CUDA_PLUGIN=${GPU_SH_PLUGIN:-$plugin}
 
