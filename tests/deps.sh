@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Installs what building and testing need and this machine lacks: through apt when root, else prints the command.
-# Usage: deps.sh [--print] [--check|--deb|--peers|--all]   (--check: what the tests need; --peers: also what they compare
-# with where it is there; --all: also the linters that CI uses)
+# Usage: deps.sh [--print] [--check|--cuda|--deb|--peers|--all]   (--check: what the tests need; --cuda: those of the GPU's
+# code on the CPU; --peers: also what they compare with where it is there; --all: also the linters that CI uses)
 set -euo pipefail
 need=(gcc make pkg-config libhdf5-dev libzstd-dev libzip-dev libyaml-dev libxxhash-dev libopenblas-dev bats python3)
 test=(python3-numpy python3-h5py python3-yaml hdf5-tools)
 more=(plink1.9 plink2)
-ci=(clang clang-format cppcheck shellcheck libclang-rt-14-dev valgrind util-linux dpkg-dev man-db curl slurm-wlm munge)
+ci=(g++ clang clang-format cppcheck shellcheck libclang-rt-14-dev valgrind util-linux dpkg-dev man-db curl slurm-wlm munge)
 print=0
 for a in "$@"; do
     case $a in
     --print) print=1 ;;
     --check) need+=("${test[@]}") ;;
+    --cuda) need+=(g++ "${test[@]}") ;;
     --deb) need+=(dpkg-dev) ;;
     --peers) need+=("${test[@]}" "${more[@]}") ;;
     --all) need+=("${test[@]}" "${more[@]}" "${ci[@]}") ;;
