@@ -214,7 +214,60 @@ __attribute__((target("avx2"))) static void fast_avx2(uint64_t key, uint64_t blo
     }
     fast_plain(key, block + i, limit, keep, n - i);
 }
+
+/* The same with 16 blocks. */
+__attribute__((target("avx512f"))) static void fast_avx512(uint64_t key, uint64_t block, uint32_t limit,
+                                                           uint8_t *keep, uint64_t n)
+{
+    const __m512i m0 = _mm512_set1_epi64(DN_PHILOX_M0), m1 = _mm512_set1_epi64(DN_PHILOX_M1),
+                  low = _mm512_set1_epi64(0xffffffff), least = _mm512_set1_epi64((long long)limit << 8);
+    uint64_t i = 0;
+    for (; i + 16 <= n; i += 16, keep += 64) {
+        __m512i c[2][4];
+        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        _Pragma("GCC unroll 2") for (int u = 0; u < 2; u++)
+        {
+            c[u][0] = _mm512_add_epi64(_mm512_set1_epi64((long long)(block + i) + 8 * u),
+                                       _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+            c[u][1] = _mm512_srli_epi64(c[u][0], 32);
+            c[u][2] = c[u][3] = _mm512_setzero_si512();
+        }
+        for (int round = 0; round < 10; round++, k0 += DN_PHILOX_W0, k1 += DN_PHILOX_W1) {
+            __m512i v0 = _mm512_set1_epi32((int)k0), v1 = _mm512_set1_epi32((int)k1);
+            _Pragma("GCC unroll 2") for (int u = 0; u < 2; u++)
+            {
+                __m512i x = _mm512_mul_epu32(c[u][0], m0), y = _mm512_mul_epu32(c[u][2], m1);
+                c[u][0] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(y, 32), c[u][1], v0, 0x96);
+                c[u][2] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(x, 32), c[u][3], v1, 0x96);
+                c[u][1] = y;
+                c[u][3] = x;
+            }
+        }
+        _Pragma("GCC unroll 2") for (int u = 0; u < 2; u++)
+        {
+            __m512i bytes = _mm512_setzero_si512(); /* byte k of a lane: its word k */
+            _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
+            {
+                __mmask8 m = _mm512_cmplt_epu64_mask(_mm512_and_si512(c[u][k], low), least);
+                bytes = _mm512_mask_or_epi64(bytes, m, bytes, _mm512_set1_epi64(1LL << 8 * k));
+            }
+            _mm256_storeu_si256((__m256i *)(keep + 32 * u), _mm512_cvtepi64_epi32(bytes));
+        }
+    }
+    fast_plain(key, block + i, limit, keep, n - i);
+}
 #endif
+
+static void fast_blocks(uint64_t key, uint64_t block, uint32_t limit, uint8_t *keep, uint64_t n)
+{
+#if defined(__x86_64__)
+    if (dn_isa_get() >= DN_ISA_AVX512) {
+        fast_avx512(key, block, limit, keep, n);
+        return;
+    }
+#endif
+    BY_ISA(fast)(key, block, limit, keep, n);
+}
 
 void dn_rng_fast_bernoulli(uint64_t key, uint64_t at, double p, uint8_t *keep, uint64_t n)
 {
@@ -229,7 +282,7 @@ void dn_rng_fast_bernoulli(uint64_t key, uint64_t at, double p, uint8_t *keep, u
             keep += k, at += k, n -= k;
             skip = 0;
         } else {
-            BY_ISA(fast)(key, at / 4, limit, keep, n / 4);
+            fast_blocks(key, at / 4, limit, keep, n / 4);
             keep += n / 4 * 4, at += n / 4 * 4, n %= 4;
         }
     }
