@@ -220,9 +220,11 @@ dn_status cpu_aux_fat_forward(dn_backend *be, dn_genome *g, float *const *w, flo
 static const float dosage[CPU_CODES * 4] = {X8, X8, X8}; /* what a code counts when tables are over people */
 
 /* Sums over people for n_blocks blocks of SNPs, in slices of n_blocks * CPU_BLOCK rows. A missing call counts
- * 0 in the tables, so that of each group of 3 people only 27 values occur. word, miss: sets x rows. */
-static void grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float *table, float *grad,
-                        uint64_t *word, uint64_t *miss)
+ * 0 in the tables, so that of each group of 3 people only 27 values occur. word, miss: sets x rows. true:
+ * more than a tenth of the calls are missing (input dropout), and `missing` has the sums of dz over them:
+ * code 1 of the same tables. */
+static bool grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float *table, float *grad,
+                        float *missing, uint64_t *word, uint64_t *miss)
 {
     static const cpu_rows none;
     const dn_genome *g = p->g;
@@ -235,19 +237,25 @@ static void grad_blocks(const pass *p, uint64_t block, uint64_t n_blocks, float 
             k->turn(g->word + ((block + i) * g->n + b) * CPU_TILES, (size_t)n, word + at, miss + at);
         }
     }
+    uint64_t sample = 0;
+    for (uint64_t i = 0; i < p->sets * S; i += 8) sample += (uint64_t)__builtin_popcountll(miss[i]);
+    bool dense = 8 * 10 * sample > p->sets * S * CPU_CODES;
     for (size_t h = 0; h < H; h += CPU_LANES) {
         for (uint64_t q = 0; q < p->sets; q += 2) {
             bool two = q + 1 < p->sets;
             for (uint64_t t = q; t < q + 1 + two; t++)
                 k->build(g->dz + t * CPU_CODES * H + h, H, dosage, &none, table + t % 2 * CPU_TABLE);
             k->add(table, word + q * S, two ? word + (q + 1) * S : NULL, S, grad + h * S, q == 0);
+            if (dense)
+                k->add(table, miss + q * S, two ? miss + (q + 1) * S : NULL, S, missing + h * S, q == 0);
         }
     }
+    return dense;
 }
 
 /* One block: from sums over people, in slices of S rows, to gradients of the layers' weights. */
-static void backward_block(const pass *p, uint64_t block, const float *grad, const uint64_t *miss, size_t S,
-                           float *d0, float *d1, float *dw)
+static void backward_block(const pass *p, uint64_t block, const float *grad, const float *missing,
+                           const uint64_t *miss, size_t S, float *d0, float *d1, float *dw)
 {
     dn_genome *g = p->g;
     const cpu_kernels *k = p->cb->kern;
@@ -255,7 +263,7 @@ static void backward_block(const pass *p, uint64_t block, const float *grad, con
     float isd[CPU_BLOCK], *d = d0, *below = d1, *dw_end = dw + g->dw_floats - g->sum_floats;
     cpu_extra extra;
     for (uint64_t s = 0; s < CPU_BLOCK; s++) isd[s] = g->isd[snp + s] * (float)g->scale;
-    k->finish(grad, S, miss, p->fat ? p->sets : 0, g->dz, isd, g->mean + snp, p->total,
+    k->finish(grad, missing, S, miss, p->fat ? p->sets : 0, g->dz, isd, g->mean + snp, p->total,
               g->act[g->n_aux] + snp * g->pad[g->n_aux], g->pad[g->n_aux], d);
     for (size_t l = g->n_aux; l-- > 0 && p->aux;) {
         /* Memory is read ahead: the next layer's activations while this one's are used, then the next
@@ -286,16 +294,17 @@ static void backward_chunk(void *ctx, size_t item, size_t worker)
     dn_genome *g = p->g;
     size_t each = g->each;
     float *table = g->worker + worker * g->worker_floats, *d0 = table + 2 * CPU_TABLE, *d1 = d0 + each,
-          *grad = d1 + each, *dw = g->dwpart + item * g->dw_floats;
+          *grad = d1 + each, *missing = grad + CPU_BACK * each, *dw = g->dwpart + item * g->dw_floats;
     uint64_t *word = g->codes + worker * (g->codes_n / g->n_workers),
              *miss = word + g->codes_n / g->n_workers / 2;
     memset(dw, 0, g->dw_floats * sizeof *dw);
     uint64_t end = chunk_first(g, item + 1);
     for (uint64_t b = chunk_first(g, item); b < end; b += CPU_BACK) {
         uint64_t n = end - b < CPU_BACK ? end - b : CPU_BACK;
-        if (p->fat) grad_blocks(p, b, n, table, grad, word, miss);
+        bool dense = p->fat && grad_blocks(p, b, n, table, grad, missing, word, miss);
         for (uint64_t i = 0; i < n; i++) {
-            backward_block(p, b + i, grad + i * CPU_BLOCK * CPU_LANES, miss + i * CPU_BLOCK,
+            size_t at = i * CPU_BLOCK * CPU_LANES;
+            backward_block(p, b + i, grad + at, dense ? missing + at : NULL, miss + i * CPU_BLOCK,
                            (size_t)n * CPU_BLOCK, d0, d1, dw);
         }
     }

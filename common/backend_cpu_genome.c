@@ -82,9 +82,10 @@ dn_status cpu_genome_new(dn_backend *be, dn_genome **out, const dn_genome_spec *
     if (g->slab < 64) g->slab = 64;
     DN_TRY(dn_alloc_aligned(&g->dwpart, g->dw_floats * g->n_chunks, sizeof(float),
                             "gradients of the auxiliary net", err));
-    /* Per worker: two tables, two gradients of a block, and sums over people of CPU_BACK blocks. */
+    /* Per worker: two tables, two gradients of a block, and sums over people of CPU_BACK blocks: all, and of
+     * the missing calls. */
     g->n_workers = dn_pool_threads(cb->pool);
-    if (hot < (CPU_BACK + 2) * widest) hot = (CPU_BACK + 2) * widest;
+    if (hot < (2 * CPU_BACK + 2) * widest) hot = (2 * CPU_BACK + 2) * widest;
     g->each = CPU_BLOCK * widest;
     g->worker_floats = 2 * CPU_TABLE + CPU_BLOCK * hot;
     DN_TRY(big_alloc(&g->worker, g->n_workers * g->worker_floats, "scratch", err));

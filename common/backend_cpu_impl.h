@@ -86,10 +86,11 @@ typedef struct {
     /* A block's d[s][k] = isd[s] * (grad - mean[s] * (total[k] - missing)) * (1 - act[s][k]^2), missing = sum
      * of dz over the people without a call. d, act: CPU_BLOCK x n_pad; grad: slices of 16 units, `rows` rows
      * apart, and miss, for each of `sets` sets of people, `rows` words apart: both in the order of
-     * cpu_place(); dz: people x n_pad. */
-    void (*finish)(const float *grad, size_t rows, const uint64_t *miss, size_t sets, const float *dz,
-                   const float *isd, const float *mean, const float *total, const float *act, size_t n_pad,
-                   float *d);
+     * cpu_place(); dz: people x n_pad. missing: the sums for missing calls, shaped as grad, where they are
+     * known: miss and dz are then not looked at; or NULL. */
+    void (*finish)(const float *grad, const float *missing, size_t rows, const uint64_t *miss, size_t sets,
+                   const float *dz, const float *isd, const float *mean, const float *total, const float *act,
+                   size_t n_pad, float *d);
 } cpu_kernels;
 const cpu_kernels *cpu_kernels_of(dn_isa isa);
 

@@ -364,9 +364,10 @@ INLINE void KERN_NAME(sum_rows)(const float *z, const uint32_t *row, size_t n, s
     }
 }
 
-KERN_TARGET static void KERN_NAME(finish)(const float *grad, size_t rows, const uint64_t *miss, size_t sets,
-                                          const float *dz, const float *isd, const float *mean,
-                                          const float *total, const float *act, size_t n_pad, float *d)
+KERN_TARGET static void KERN_NAME(finish)(const float *grad, const float *missing, size_t rows,
+                                          const uint64_t *miss, size_t sets, const float *dz,
+                                          const float *isd, const float *mean, const float *total,
+                                          const float *act, size_t n_pad, float *d)
 {
     enum { LIST = 256 };
     uint32_t list[LIST];
@@ -374,7 +375,7 @@ KERN_TARGET static void KERN_NAME(finish)(const float *grad, size_t rows, const 
         size_t at = cpu_place(s), n = 0;
         float m = mean[s], f = isd[s];
         bool any = false;
-        for (size_t q = 0; q < sets; q++) {
+        for (size_t q = 0; q < sets && !missing; q++) {
             for (uint64_t b = miss[q * rows + at]; b; b &= b - 1) {
                 if (n == LIST) {
                     KERN_NAME(sum_rows)(dz, list, n, n_pad, !any, d);
@@ -391,6 +392,7 @@ KERN_TARGET static void KERN_NAME(finish)(const float *grad, size_t rows, const 
             for (size_t k = u; k < u + CPU_LANES; k += VL) {
                 VEC sum = *(const VEC *)(total + k), a = *(const VEC *)(act + k);
                 if (any) sum -= *(const VEC *)(d + k);
+                if (missing) sum -= *(const VEC *)(missing + u * rows + at * CPU_LANES + (k - u));
                 VEC g = *(const VEC *)(grad + u * rows + at * CPU_LANES + (k - u));
                 *(VEC *)(d + k) = (g - sum * m) * f * (1.0f - a * a);
             }
