@@ -68,6 +68,12 @@ int main(void)
     refused("GP01: built for other devices", "compute capability 6.1", 1);
     shim_set("DN_SHIM_CAPABILITY", NULL);
 
+    shim_set("DN_SHIM_FORBIDDEN", "1");
+    CHECK_OK(plug->devices(list, 4, &n, &err), &err);
+    CHECK(n == 1 && !list[0].usable && strstr(list[0].why_not, "prohibited"));
+    refused("forbidden", "its owner has forbidden", 1);
+    shim_set("DN_SHIM_FORBIDDEN", NULL);
+
     /* A call of devices() that fails leaves nothing behind; one that concerns a device alone is its why_not.
      */
     for (long k = 1; k < 100; k++) {

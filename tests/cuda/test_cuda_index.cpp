@@ -149,11 +149,35 @@ static void check_columns(dn_backend *be, gpu *g)
     gpu_free(g, z), gpu_free(g, db);
 }
 
+/* Rows longer than a pinned buffer, and many short ones. */
+static void check_rows(void)
+{
+    const uint64_t sizes[][3] = {{GPU_PINNED + 4096, GPU_PINNED + 1001, 3}, {48, 33, 400000}, {16, 16, 5}};
+    for (const uint64_t *z : sizes) {
+        gpu g;
+        uint64_t stride = z[0], bytes = z[1], n = z[2], bad = 0;
+        uint8_t *host, *dev;
+        CHECK_OK(gpu_open(&g, 0, 0, false, &err), &err);
+        CHECK_OK(dn_alloc(&host, (bytes + 7) * n, 1, "test", &err), &err);
+        CHECK_OK(gpu_alloc(&g, &dev, stride * n, "test", &err), &err);
+        for (uint64_t i = 0; i < (bytes + 7) * n; i++) host[i] = (uint8_t)(i * 2654435761u >> 13);
+        gpu_rows from = {NULL, host, bytes + 7, 3};
+        CHECK_OK(gpu_upload_rows(&g, g.copy, dev, stride, from, n, bytes, &err), &err);
+        CHECK(cudaStreamSynchronize(g.copy) == cudaSuccess);
+        for (uint64_t i = 0; i < n; i++)
+            bad += memcmp(dev + i * stride, host + i * (bytes + 7) + 3, bytes) != 0;
+        CHECK_MSG(bad == 0, "%llu of %llu rows", (unsigned long long)bad, (unsigned long long)n);
+        gpu_close(&g);
+        free(host);
+    }
+}
+
 int main(void)
 {
     shim = shim_control_get();
     setenv("DN_SHIM_MEMORY", "100000000000", 1);
     shim->reset();
+    check_rows();
     check_decode();
     dn_backend *be;
     const dn_cuda_options o = {1, false, 0};

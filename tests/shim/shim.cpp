@@ -50,7 +50,7 @@ struct allocation {
 struct state {
     bool ready;
     int devices, major, minor;
-    bool no_driver, old_driver;
+    bool no_driver, old_driver, forbidden;
     unsigned long lazy; /* 0, 1, or the state of a small generator */
     unsigned long long memory, used[MAX_DEVICES], peak;
     long calls, kernels, fail_call, fail_kernel, live, faults, last;
@@ -84,6 +84,7 @@ void reset()
     if (c) sscanf(c, "%d.%d", &S.major, &S.minor);
     S.no_driver = d && !strcmp(d, "missing");
     S.old_driver = d && !strcmp(d, "old");
+    S.forbidden = number("DN_SHIM_FORBIDDEN", 0) != 0;
     S.lazy = (unsigned long)number("DN_SHIM_LAZY", 1);
     S.memory = (unsigned long long)number("DN_SHIM_MEMORY", 8L << 30);
     S.calls = S.kernels = S.last = 0;
@@ -315,7 +316,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attr, int device)
 {
     ENTER();
     if (device < 0 || device >= S.devices || attr != cudaDevAttrComputeMode) return cudaErrorInvalidValue;
-    *value = cudaComputeModeDefault;
+    *value = S.forbidden ? cudaComputeModeProhibited : cudaComputeModeDefault;
     return cudaSuccess;
 }
 

@@ -4,6 +4,7 @@
  * - DN_SHIM_DEVICES=N: devices there are (1)
  * - DN_SHIM_CAPABILITY=X.Y: theirs (9.0); older than 8.0: they have no kernel image
  * - DN_SHIM_DRIVER=missing|old
+ * - DN_SHIM_FORBIDDEN=1: their owner has forbidden computing on them
  * - DN_SHIM_MEMORY=BYTES: of each device (8 GiB)
  * - DN_SHIM_LAZY=N: 0: everything runs at once; 1: nothing before somebody waits for it (the default); 2 to
  *   127: but the N-th stream (modulo their number) runs at once; more: streams run ahead at random, N is the
