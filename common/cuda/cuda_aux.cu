@@ -3,12 +3,6 @@
 
 #include "cuda_backend.cuh"
 
-#ifdef DN_SHIM
-#define UNROLL
-#else
-#define UNROLL _Pragma("unroll 8") /* loads go ahead of the sum */
-#endif
-
 /* ---- kernels ---- */
 
 static __global__ void k_tanh(uint64_t n, float *a)
@@ -70,6 +64,7 @@ uint64_t cuda_slice(const cuda_backend *cb, const dn_genome *g, const shard *s, 
     chunks = least(chunks, cb->x_bytes / (s->chunk * f * (n ? n : 1)));
     chunks = least(chunks, cb->x_bytes / 4 / (part * f + 1));
     chunks = least(chunks, cb->x_bytes / (2 * f * s->chunk * g->widest));
+    chunks = least(chunks, MAX_BATCH);
     return (chunks ? chunks : 1) * s->chunk;
 }
 

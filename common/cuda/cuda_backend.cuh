@@ -28,11 +28,12 @@
 
 #include "cuda_decode.cuh"
 
-#define CHUNK    1024                /* SNPs of a product; fewer in a small net */
-#define ALIGN    64                  /* SNPs: where devices' shares begin */
-#define X_BYTES  ((uint64_t)4 << 30) /* of x at most; and a sixteenth of the memory */
-#define STAGES   2
-#define NO_SLICE UINT64_MAX
+#define CHUNK     1024                /* SNPs of a product; fewer in a small net */
+#define ALIGN     64                  /* SNPs: where devices' shares begin */
+#define X_BYTES   ((uint64_t)4 << 30) /* of x at most; and a sixteenth of the memory */
+#define MAX_BATCH 65535 /* products in one batched call: more than that not every kernel of cuBLAS takes */
+#define STAGES    2
+#define NO_SLICE  UINT64_MAX
 
 typedef struct {
     dn_backend be; /* first: a dn_backend * is a cuda_backend * */

@@ -30,8 +30,9 @@ static __device__ __forceinline__ float value(unsigned code, float4 v, float sca
 
 /* An item is a byte column of ROWS people. */
 static __global__ void k_decode(uint64_t n, const uint8_t *__restrict__ base, uint64_t stride, uint64_t bytes,
-                                const uint64_t *index, uint64_t n_rows, uint64_t first_byte, uint64_t n_bytes,
-                                const float4 *dosage, float scale, float *x, uint64_t ld)
+                                const uint64_t *__restrict__ index, uint64_t n_rows, uint64_t first_byte,
+                                uint64_t n_bytes, const float4 *__restrict__ dosage, float scale,
+                                float *__restrict__ x, uint64_t ld)
 {
     EACH(i, n)
     {

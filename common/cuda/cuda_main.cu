@@ -55,25 +55,27 @@ static __device__ __forceinline__ float relu(float z)
 
 /* What is summed at element i, of column k. */
 enum { TERM_PLAIN, TERM_RELU, TERM_DEVIATION, TERM_PRODUCT };
-static __device__ __forceinline__ double term(int what, const float *a, const float *b, const double *mean,
-                                              uint64_t i, uint64_t k)
+template <int WHAT>
+static __device__ __forceinline__ double term(const float *a, const float *b, double mean, uint64_t i)
 {
-    if (what == TERM_PLAIN) return a[i];
-    if (what == TERM_RELU) return relu(a[i]);
-    if (what == TERM_PRODUCT) return (double)a[i] * b[i];
-    double d = relu(a[i]) - mean[k];
+    if (WHAT == TERM_PLAIN) return a[i];
+    if (WHAT == TERM_RELU) return relu(a[i]);
+    if (WHAT == TERM_PRODUCT) return (double)a[i] * b[i];
+    double d = relu(a[i]) - mean;
     return d * d;
 }
 
 /* An item: a column of a chunk. parts: chunks x cols. */
-static __global__ void k_col_parts(uint64_t n, int what, const float *a, const float *b, const double *mean,
-                                   uint64_t B, uint64_t cols, double *parts)
+template <int WHAT>
+static __global__ void k_col_parts(uint64_t n, const float *a, const float *b, const double *mean, uint64_t B,
+                                   uint64_t cols, double *parts)
 {
     EACH(i, n)
     {
         uint64_t k = i % cols, row = i / cols * COL_ROWS, end = row + COL_ROWS < B ? row + COL_ROWS : B;
-        double sum = 0;
-        for (; row < end; row++) sum += term(what, a, b, mean, row * cols + k, k);
+        double sum = 0, m = WHAT == TERM_DEVIATION ? mean[k] : 0;
+        UNROLL
+        for (; row < end; row++) sum += term<WHAT>(a, b, m, row * cols + k);
         parts[i] = sum;
     }
 }
@@ -82,6 +84,7 @@ static __device__ __forceinline__ double sum_parts(const double *parts, uint64_t
                                                    uint64_t k)
 {
     double sum = 0;
+    UNROLL
     for (uint64_t c = 0; c < chunks; c++) sum += parts[c * cols + k];
     return sum;
 }
@@ -91,12 +94,13 @@ static uint64_t chunks_of(uint64_t B)
     return (B + COL_ROWS - 1) / COL_ROWS;
 }
 
-static dn_status col_parts(gpu *g, int which, int what, const float *a, const float *b, const double *mean,
-                           uint64_t B, uint64_t cols, double **parts, dn_err *err)
+template <int WHAT>
+static dn_status col_parts(gpu *g, int which, const float *a, const float *b, const double *mean, uint64_t B,
+                           uint64_t cols, double **parts, dn_err *err)
 {
     uint64_t n = chunks_of(B) * cols;
     UP(gpu_scratch(g, which, parts, n, "sums of columns", err));
-    LAUNCH(g, k_col_parts, n, what, a, b, mean, B, cols, *parts);
+    LAUNCH(g, k_col_parts<WHAT>, n, a, b, mean, B, cols, *parts);
     return DN_OK;
 }
 
@@ -127,7 +131,7 @@ static dn_status bias_backward(dn_backend *be, const float *dz, uint64_t B, uint
     gpu *g = main_gpu(be);
     double *parts;
     UP(gpu_use(g, err));
-    UP(col_parts(g, GPU_COL_PARTS, TERM_PLAIN, dz, NULL, NULL, B, n, &parts, err));
+    UP(col_parts<TERM_PLAIN>(g, GPU_COL_PARTS, dz, NULL, NULL, B, n, &parts, err));
     LAUNCH(g, k_col_sum, n, parts, chunks_of(B), db);
     return DN_OK;
 }
@@ -209,9 +213,9 @@ static dn_status relu_bn_train(dn_backend *be, const float *z, const float *gamm
     double *parts, *mean;
     UP(gpu_use(g, err));
     UP(gpu_scratch(g, GPU_COLS, &mean, n, "means of columns", err));
-    UP(col_parts(g, GPU_COL_PARTS, TERM_RELU, z, NULL, NULL, B, n, &parts, err));
+    UP(col_parts<TERM_RELU>(g, GPU_COL_PARTS, z, NULL, NULL, B, n, &parts, err));
     LAUNCH(g, k_bn_mean, n, parts, chunks_of(B), (double)B, mean);
-    UP(col_parts(g, GPU_COL_PARTS, TERM_DEVIATION, z, NULL, mean, B, n, &parts, err));
+    UP(col_parts<TERM_DEVIATION>(g, GPU_COL_PARTS, z, NULL, mean, B, n, &parts, err));
     LAUNCH(g, k_bn_stats, n, parts, chunks_of(B), (double)B, mean, run_mean, run_var, inv);
     LAUNCH(g, k_bn_apply, B * n, z, mean, inv, gamma, beta, n, xhat, y);
     return DN_OK;
@@ -272,8 +276,8 @@ static dn_status relu_bn_backward(dn_backend *be, const float *dy, const float *
     double *parts, *product, *means;
     UP(gpu_use(g, err));
     UP(gpu_scratch(g, GPU_COLS, &means, 2 * n, "means of columns", err));
-    UP(col_parts(g, GPU_COL_PARTS, TERM_PLAIN, dy, NULL, NULL, B, n, &parts, err));
-    UP(col_parts(g, GPU_COL_PARTS2, TERM_PRODUCT, dy, xhat, NULL, B, n, &product, err));
+    UP(col_parts<TERM_PLAIN>(g, GPU_COL_PARTS, dy, NULL, NULL, B, n, &parts, err));
+    UP(col_parts<TERM_PRODUCT>(g, GPU_COL_PARTS2, dy, xhat, NULL, B, n, &product, err));
     LAUNCH(g, k_bn_grads, n, parts, product, chunks_of(B), (double)B, dgamma, dbeta, means);
     LAUNCH(g, k_bn_dz, B * n, dy, z, gamma, xhat, inv, means, n, dz);
     return DN_OK;

@@ -236,6 +236,7 @@ void gpu_free(gpu *g, void *p)
     if (!p) return;
     for (size_t i = 0; i < g->n_taken; i++) {
         if (g->taken[i].p != p) continue;
+        gpu_quiet(g); /* cudaFree() waits too, but that is nowhere promised */
         (void)cudaFree(p);
         g->used -= g->taken[i].bytes;
         g->taken[i] = g->taken[--g->n_taken];

@@ -92,8 +92,10 @@ dn_status gpu_blas_status(const gpu *g, cublasStatus_t st, const char *call, dn_
          i += (uint64_t)gridDim.x * blockDim.x)
 #ifdef DN_SHIM
 #define GPU_LAUNCH_(blocks, g, kernel, ...) shim_launch(blocks, GPU_THREADS, (g)->stream, kernel, __VA_ARGS__)
+#define UNROLL
 #else
 #define GPU_LAUNCH_(blocks, g, kernel, ...) kernel<<<blocks, GPU_THREADS, 0, (g)->stream>>>(__VA_ARGS__)
+#define UNROLL                              _Pragma("unroll 8") /* before a loop that adds up: loads go ahead of the sum */
 #endif
 /* Starts kernel(n, ...) on g's stream; n == 0: nothing to do. */
 #define LAUNCH(g, kernel, n, ...)                                                                            \
@@ -131,7 +133,7 @@ template <class T> static inline dn_status gpu_alloc(gpu *g, T **p, uint64_t n, 
     if (!dn_mul(n, sizeof **p, &bytes)) return dn_fail(err, DN_EGPU, "GPU: %s are too large", what);
     return gpu_alloc_bytes(g, (void **)p, bytes, what, err);
 }
-void gpu_free(gpu *g, void *p); /* waits for the device; NULL is fine */
+void gpu_free(gpu *g, void *p); /* waits for g, which is the current device then; NULL is fine */
 /* Scratch buffer `which`, at least n items; contents are lost when it grows. In order on g's stream, like all
  * else. */
 dn_status gpu_scratch_bytes(gpu *g, int which, void **p, uint64_t bytes, const char *what, dn_err *err);

@@ -123,9 +123,13 @@ void drain(shim_stream *s, uint64_t upto)
     }
 }
 
-void drain_all()
+/* All that the device's own streams have been given, and what that waits for. Another device may still be
+ * about to read the memory that is then freed: nobody but the plugin sees to that. */
+void drain_device(int device)
 {
-    for (auto &s : S.streams) drain(s.get(), s->put);
+    for (auto &s : S.streams) {
+        if (s->device == device) drain(s.get(), s->put);
+    }
 }
 
 /* Some streams do some of what they have to do. */
@@ -232,8 +236,8 @@ void give(void *p, bool host, const char *where)
         fault("not an allocation of this kind", where);
         return;
     }
-    drain_all();
     allocation a = it->second;
+    if (!host) drain_device(a.device); /* cudaFreeHost() promises nothing */
     if (!whole(a)) fault("written outside an allocation", where);
     S.mem.erase(it);
     S.live--;
@@ -405,7 +409,15 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, cudaMemcpy
         fault("not host memory", "cudaMemcpyAsync");
         return cudaErrorInvalidValue;
     }
-    put(s, [=] { memcpy(dst, src, bytes); });
+    bool pinned = a != nullptr;
+    put(s, [=] {
+        bool good = (to || inside(src, bytes, s->device)) && (from || inside(dst, bytes, s->device)) &&
+                    (!pinned || inside(host, bytes, HOST));
+        if (good)
+            memcpy(dst, src, bytes);
+        else
+            fault("the memory was freed before the copy was made", "cudaMemcpyAsync");
+    });
     if (host && !a) drain(s, s->put); /* not pinned: CUDA may do this at once too */
     return S.broken;
 }
@@ -419,7 +431,12 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int 
         fault("not memory of the devices named", "cudaMemcpyPeerAsync");
         return cudaErrorInvalidValue;
     }
-    put(s, [=] { memcpy(dst, src, bytes); });
+    put(s, [=] {
+        if (inside(dst, bytes, dst_device) && inside(src, bytes, src_device))
+            memcpy(dst, src, bytes);
+        else
+            fault("the memory was freed before the copy was made", "cudaMemcpyPeerAsync");
+    });
     return cudaSuccess;
 }
 
