@@ -40,10 +40,20 @@ static __global__ void k_decode(uint64_t n, const uint8_t *__restrict__ base, ui
         const float4 *v = dosage + byte * 4;
         float4 v0 = v[0], v1 = v[1], v2 = v[2], v3 = v[3];
         float *out = x + row * ld + i % n_bytes * 4;
-        for (int r = 0; r < ROWS && row < n_rows; r++, row++, out += ld) {
-            unsigned c = byte < bytes ? base[(index ? index[row] : row) * stride + byte] : 255u;
-            *(float4 *)out = make_float4(value(c, v0, scale), value(c >> 2, v1, scale),
-                                         value(c >> 4, v2, scale), value(c >> 6, v3, scale));
+        unsigned c[ROWS];
+        int rows = n_rows - row < ROWS ? (int)(n_rows - row) : ROWS;
+        UNROLL
+        for (int r = 0; r < ROWS; r++) { /* all reads first: they are far away */
+            c[r] = 255;
+            if (r < rows && byte < bytes) c[r] = base[(index ? index[row + r] : row + r) * stride + byte];
+        }
+        UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            if (r < rows) {
+                *(float4 *)(out + r * ld) =
+                    make_float4(value(c[r], v0, scale), value(c[r] >> 2, v1, scale),
+                                value(c[r] >> 4, v2, scale), value(c[r] >> 6, v3, scale));
+            }
         }
     }
 }
