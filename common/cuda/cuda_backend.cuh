@@ -12,6 +12,9 @@
  * slice) and the parts within a bound that depends on the device's memory (or --memory) alone, so the numbers
  * of a device do not depend on what else is in its memory. A slice's x is decoded again for the way back,
  * unless there is but one slice.
+ * - Input dropout makes a packed copy of the batch's rows with the dropped calls missing, so that both
+ * decodings of a step see the same draws: MT19937's come from the host, a bit a call; Philox's are made in
+ * the kernel.
  * - SNPs past the last one fill up the last chunk; all their values are 0.
  * - Several devices split the SNPs: each has its own columns of the rows, of the embedding and of the
  * activations. z is summed over devices in order on device 0, which alone has the main net; dz goes to all;
@@ -19,10 +22,10 @@
  * the batch is not. Per step and device B x H floats go each way, and the auxiliary weights.
  * - One wait per step: the loss is looked at before the step goes on (net.c).
  *
- * Floors of a step, float32: operations 4 B M H + 6 M (K H1 + H1 H); bytes: x written and read, 16 B M
+ * Floors of a step, float32: operations 4 B M H + 4 M K H1 + 6 M H1 H; bytes: x written and read, 16 B M
  * forward and back if x must be decoded twice, and about 12 passes over M x H x 4 for the activations. At M =
- * 169,829, K = 72, H1 = H = 100 on an H200 (67e12 operations/s, 4.8e12 bytes/s): B = 2,048: 157e9
- * operations, 2.3 ms, and 6.4 GB, 1.3 ms; B = 138: 27e9, 0.4 ms, and 1.2 GB, 0.25 ms. */
+ * 169,829, K = 72, H1 = H = 100 on an H200 (67e12 operations/s, 4.8e12 bytes/s): B = 2,048: 154e9
+ * operations, 2.3 ms, and 6.4 GB, 1.3 ms; B = 138: 24e9, 0.4 ms, and 1.2 GB, 0.25 ms. */
 #ifndef DN_CUDA_BACKEND_CUH
 #define DN_CUDA_BACKEND_CUH
 
