@@ -35,3 +35,16 @@ setup() {
     expect_exit 1
     expect_text "train_float32	FAILED (exit 9)" "DNPIPE_CUDA_PLUGIN names"
 }
+
+@test "gpu_pack.sh packs the programs and their libraries, and they run from there" {
+    VARIANT=$VARIANT GPU_SH_SMALL=1 run "$TESTS/gpu_pack.sh" "$PWD/pack.tar.gz"
+    expect_exit 0
+    tar xzf pack.tar.gz
+    [ -e "build/$VARIANT/tests/backend_shim.so" ]
+    LD_LIBRARY_PATH=$PWD/build/gpu-libs run ldd "build/$VARIANT/tools/gpubench"
+    expect_text "$PWD/build/gpu-libs/libhdf5" "$PWD/build/gpu-libs/libyaml"
+    refuse_text "not found"
+    DNPIPE_CUDA_PLUGIN=$PWD/build/$VARIANT/tests/backend_shim.so LD_LIBRARY_PATH=$PWD/build/gpu-libs \
+        run "build/$VARIANT/tools/gpubench" check -m 301 -k 3 -u 9 --models 3 --folds 2 --threads 2
+    expect_exit 0
+}
