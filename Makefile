@@ -242,7 +242,7 @@ check-slurm: deps  ## the cluster scripts on a real SLURM that the tests start (
 
 check-cuda:  ## the GPU's code on the CPU (tests/shim), and nvcc's build of it where there is one
 	@tests/deps.sh --cuda
-	@$(MAKE) $(jobs) --no-print-directory all cuda-tests
+	@$(MAKE) $(jobs) --no-print-directory all tools cuda-tests
 	@tests/cuda/run.sh $(VARIANT)
 	@if $(NVCC) --version >/dev/null 2>&1; then $(MAKE) --no-print-directory CUDA=1 $(plugin) && echo "nvcc: $(plugin) built"; \
 	else echo "nvcc was not found: only the host's build of the kernels was checked"; fi
