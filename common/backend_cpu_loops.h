@@ -289,24 +289,22 @@ KERN_TARGET static void KERN_NAME(add)(const float *table, const uint64_t *word,
                                        size_t n, float *acc, bool first)
 {
     VEC *z = (VEC *)acc;
-    if (first) {
-        for (size_t i = 0; i < n; i++) {
-            for (size_t k = 0; k < NV_ROW; k++) {
-                VEC sum = KERN_NAME(row_sum)(table, word[i], k);
-                if (second) sum += KERN_NAME(row_sum)(table + CPU_TABLE, second[i], k);
-                z[i * NV_ROW + k] = sum;
-            }
+    for (size_t i = 0; i < n && !second; i++, z += NV_ROW) {
+        uint64_t w = word[i];
+        UNROLL for (size_t k = 0; k < NV_ROW; k++)
+        {
+            VEC sum = KERN_NAME(row_sum)(table, w, k);
+            if (!first) sum += z[k];
+            z[k] = sum;
         }
-    } else if (second) {
-        for (size_t i = 0; i < n; i++) {
-            for (size_t k = 0; k < NV_ROW; k++) {
-                VEC sum = z[i * NV_ROW + k] + KERN_NAME(row_sum)(table, word[i], k);
-                z[i * NV_ROW + k] = sum + KERN_NAME(row_sum)(table + CPU_TABLE, second[i], k);
-            }
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            for (size_t k = 0; k < NV_ROW; k++) z[i * NV_ROW + k] += KERN_NAME(row_sum)(table, word[i], k);
+    }
+    for (size_t i = 0; i < n && second; i++, z += NV_ROW) {
+        uint64_t w = word[i], v = second[i];
+        UNROLL for (size_t k = 0; k < NV_ROW; k++)
+        {
+            VEC sum = KERN_NAME(row_sum)(table, w, k);
+            if (!first) sum += z[k];
+            z[k] = sum + KERN_NAME(row_sum)(table + CPU_TABLE, v, k);
         }
     }
 }
