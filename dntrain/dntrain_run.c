@@ -418,6 +418,12 @@ dn_status train_run(const train_options *o, const train_task *t, const dn_config
         DN_TRY(dn_device_taken(dev, &taken, &left, err));
         dn_info("memory on the GPU: %.1f MiB taken, %.1f MiB free", (double)taken / 1048576,
                 (double)left / 1048576);
+        if (c->input_dropout > 0 && o->rng != RNG_FAST) {
+            dn_info("dropout of genotypes is drawn by one thread of the processor, %.1f million draws a "
+                    "batch, and "
+                    "the GPU waits for it: --rng fast draws on the GPU",
+                    (double)c->batch_size * (double)data->n_snps / 1e6);
+        }
     }
     DN_TRY(train_state_new(&r.s, r.net, data->n[DN_SPLIT_TRAIN], err));
     train_stop_armed();

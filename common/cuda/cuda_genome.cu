@@ -27,7 +27,9 @@ static dn_status fill_shard(dn_genome *g, shard *s, const dn_genome_spec *spec, 
         UP(gpu_alloc(d, &s->act[l], floats, l ? "activations of the auxiliary net" : "the embedding", err));
     }
     UP(gpu_upload(d, d->stream, s->act[0], spec->emb + s->first * K, s->n * K * sizeof(float), err));
-    CU(d, cudaMemsetAsync(s->act[0] + s->n * K, 0, (s->pad - s->n) * K * sizeof(float), d->stream));
+    if (s->pad > s->n) {
+        CU(d, cudaMemsetAsync(s->act[0] + s->n * K, 0, (s->pad - s->n) * K * sizeof(float), d->stream));
+    }
     UP(gpu_alloc(d, &s->dosage, s->pad, "standardised dosages", err));
     float *dosage;
     UP(dn_alloc(&dosage, s->pad * 4, sizeof *dosage, "standardised dosages", err));

@@ -444,7 +444,8 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
     ENTER();
     if (!good_stream(s, "cudaMemsetAsync")) return cudaErrorInvalidValue;
-    if (!inside(p, bytes, s->device)) {
+    if (!inside(p, bytes ? bytes : 1,
+                s->device)) { /* nothing to write past the end is not surely well either */
         fault("not memory of the stream's device", "cudaMemsetAsync");
         return cudaErrorInvalidValue;
     }
