@@ -1,10 +1,14 @@
-/* shim_blas.cpp: cuBLAS of the shim (see shim.cpp): plain loops, in float. */
+/* shim_blas.cpp: cuBLAS of the shim (see shim.cpp): plain loops, in float; in TF32 mode of factors that are
+ * cut to 10 bits, the worst that a device may do. */
+#include <string.h>
+
 #include "cublas_v2.h"
 #include "shim_impl.h"
 
 struct shim_blas {
     int device;
     shim_stream *stream;
+    bool tf32;
 };
 
 static cublasStatus_t blas_enter(const char *call = __builtin_FUNCTION())
@@ -17,7 +21,7 @@ cublasStatus_t cublasCreate(cublasHandle_t *h)
     *h = nullptr;
     cublasStatus_t st = blas_enter();
     if (st != CUBLAS_STATUS_SUCCESS) return st;
-    *h = new shim_blas{shim_device(), nullptr};
+    *h = new shim_blas{shim_device(), nullptr, false};
     shim_live(1);
     return st;
 }
@@ -37,9 +41,22 @@ cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s)
     return st;
 }
 
-cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
+cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode)
 {
-    return blas_enter();
+    cublasStatus_t st = blas_enter();
+    if (st == CUBLAS_STATUS_SUCCESS) h->tf32 = mode == CUBLAS_TF32_TENSOR_OP_MATH;
+    return st;
+}
+
+/* A factor as the product sees it. */
+static float seen(float x, bool tf32)
+{
+    uint32_t bits;
+    if (!tf32) return x;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= 0xffffe000;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 /* Floats from the first to past the last item of a column-major rows x cols matrix. */
@@ -73,6 +90,7 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta,
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     float al = *alpha, be = *beta;
+    bool tf32 = h->tf32;
     shim_put(h->stream, [=] {
         for (int i = 0; i < count; i++) {
             const float *A = a + i * stride_a, *B = b + i * stride_b;
@@ -81,8 +99,9 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta,
                 for (int row = 0; row < m; row++) {
                     float sum = 0;
                     for (int p = 0; p < k; p++) {
-                        sum += A[ta ? p + (size_t)row * (size_t)lda : row + (size_t)p * (size_t)lda] *
-                               B[tb ? col + (size_t)p * (size_t)ldb : p + (size_t)col * (size_t)ldb];
+                        float u = A[ta ? p + (size_t)row * (size_t)lda : row + (size_t)p * (size_t)lda];
+                        float v = B[tb ? col + (size_t)p * (size_t)ldb : p + (size_t)col * (size_t)ldb];
+                        sum += seen(u, tf32) * seen(v, tf32);
                     }
                     float *out = C + row + (size_t)col * (size_t)ldc;
                     *out = be == 0 ? al * sum : al * sum + be * *out;

@@ -446,9 +446,11 @@ static dn_status check_train(const options *o, dn_backend *be, dn_backend *cpu, 
             if (!(x <= worst)) worst = x;
             same = same && memcmp(b[i].value, c[i].value, b[i].n * sizeof(float)) == 0;
         }
-        /* Adam divides by the root of squares: a gradient near zero may go either way, by a step of 1e-3. */
+        /* Adam divides by the root of squares: a gradient near zero may go either way, by a step of 1e-3.
+         * Running statistics have the products' rounding, up to 1.5e-2 with TF32's factors cut to 10 bits
+         * (tests/shim). */
         snprintf(what, sizeof what, "batch %llu: weights after 3 steps", (ull)sizes[k]);
-        compare(what, worst, 7e-3);
+        compare(what, worst, tolerance > 1e-3 ? 5e-2 : 7e-3);
         snprintf(what, sizeof what, "batch %llu: rows resident or not, other bytes", (ull)sizes[k]);
         compare(what, same ? 0 : 1, 0);
         for (int d = 0; d < 3; d++) dn_net_free(net[d]), net[d] = NULL;
@@ -554,7 +556,7 @@ int main(int argc, char **argv)
     if (train) DN_TRY(bench_train(&o, &dev, be ? be : cpu, pool, &err));
     if (predict) DN_TRY(bench_predict(&o, &dev, pool, &err));
     if (!train && !predict) {
-        double tolerance = dev.options.tf32 ? 3e-3 : 1e-4;
+        double tolerance = dev.options.tf32 ? 1e-2 : 1e-4;
         DN_TRY(check_predict(&o, &dev, tolerance, pool, &err));
         DN_TRY(check_train(&o, be, cpu, tolerance, pool, &err));
         if (bad) DN_TRY(dn_fail(&err, DN_ENUMERIC, "%d differences are too large", bad));
