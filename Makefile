@@ -243,9 +243,9 @@ check-slurm: deps  ## the cluster scripts on a real SLURM that the tests start (
 check-cuda:  ## the GPU's code on the CPU (tests/shim), and nvcc's build of it where there is one
 	@tests/deps.sh --cuda
 	@$(MAKE) $(jobs) --no-print-directory all tools cuda-tests
-	@tests/cuda/run.sh $(VARIANT)
 	@if $(NVCC) --version >/dev/null 2>&1; then $(MAKE) --no-print-directory CUDA=1 $(plugin) && echo "nvcc: $(plugin) built"; \
-	else echo "nvcc was not found: only the host's build of the kernels was checked"; fi
+	else echo "nvcc was not found: only the host's build of the kernels is checked"; fi
+	@tests/cuda/run.sh $(VARIANT)
 
 fuzz: deps  ## libFuzzer on every reader, FUZZ_SECONDS=60 each (needs clang); FUZZ=plink for one
 	@command -v clang >/dev/null || { echo "make: 'make fuzz' needs clang: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
