@@ -96,6 +96,15 @@ dn_sbatch_array() {
 # Dependents of a step that failed leave the queue instead of waiting for ever.
 dn_after() { after=(--dependency="$1:$2" --kill-on-invalid-dep=yes); }
 
+# How every training begins: panel packed, folds drawn, after dn_train_sizes. Sets logs, pack, split, and after: behind split.
+dn_pack_and_split() {
+    logs=(--output="$RUN_DIR/logs/%x_%j.log")
+    pack=$(dn_sbatch "${logs[@]}" --mem="${pack_gib}G" --time="$pack_min" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/pack.sbatch")
+    dn_after afterok "$pack"
+    split=$(dn_sbatch "${logs[@]}" "${after[@]}" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/split.sbatch")
+    dn_after afterok "$split"
+}
+
 # ---- without SLURM (local.sh) ----
 
 # Runs one step, or up to JOBS tasks of an array at once; DN_LOCAL is the file where failures are noted.

@@ -26,11 +26,7 @@ dn_train_sizes "$people" "$snps"
 dn_say "tasks: ${#batches[@]} batch sizes x ${#scales[@]} scalings x ${#folds[@]} folds x ${#seeds[@]} seeds = $tasks"
 [ "${DRY_RUN:-0}" = 1 ] || dn_folder "$RUN_DIR/logs"
 
-logs=(--output="$RUN_DIR/logs/%x_%j.log")
-pack=$(dn_sbatch "${logs[@]}" --mem="${pack_gib}G" --time="$pack_min" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/pack.sbatch")
-dn_after afterok "$pack"
-split=$(dn_sbatch "${logs[@]}" "${after[@]}" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/split.sbatch")
-dn_after afterok "$split"
+dn_pack_and_split
 study=$(dn_sbatch_array "$tasks" --output="$RUN_DIR/logs/%x_%A_%a.log" "${after[@]}" --cpus-per-task="$cpus" --mem="${train_gib}G" \
     --time="$train_min" "${SBATCH_EXTRA[@]}" "${GPU_EXTRA[@]}" "${TRAIN_EXTRA[@]}" "$CODE_LOC/slurm/batch_size_study.sbatch")
 dn_after afterany "$study"

@@ -41,11 +41,7 @@ if [ "${DRY_RUN:-0}" != 1 ]; then
     if [ -n "$data" ] && [ ! -e "$RUN_DIR/$data" ]; then ln -s "$(readlink -f "$EXP_DIR/$data")" "$RUN_DIR/$data"; fi
 fi
 
-logs=(--output="$RUN_DIR/logs/%x_%j.log")
-pack=$(dn_sbatch "${logs[@]}" --mem="${pack_gib}G" --time="$pack_min" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/pack.sbatch")
-dn_after afterok "$pack"
-split=$(dn_sbatch "${logs[@]}" "${after[@]}" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/split.sbatch")
-dn_after afterok "$split"
+dn_pack_and_split
 release=$(dn_sbatch "${logs[@]}" "${after[@]}" --mem="${pack_gib}G" "${SBATCH_EXTRA[@]}" "$CODE_LOC/slurm/check_release.sbatch")
 dn_after afterok "$release"
 train=$(dn_sbatch_array "$tasks" --output="$RUN_DIR/logs/%x_%A_%a.log" "${after[@]}" --cpus-per-task="$cpus" --mem="${train_gib}G" \
