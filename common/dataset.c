@@ -344,16 +344,7 @@ static dn_status gpk_rows(dn_dataset *d, uint64_t first, uint64_t n, uint8_t *bu
 {
     dn_status status = dn_gpk_rows(d->gpk, first, n, buf, rows, err);
     if (status != DN_OK || d->info->zstd_level > 0) return status;
-    for (uint64_t i = 0; i < n; i++) {
-        if (!dn_gpk_row_ok(d->gpk, first + i, *rows + i * d->stride)) {
-            return dn_fail(err, DN_EFORMAT,
-                           "%s: the genotypes of person %llu (%s) are damaged: their checksum differs; copy "
-                           "or make the file again",
-                           d->path, (unsigned long long)(first + i) + 1,
-                           dn_strs_get(&d->info->people.iid, first + i));
-        }
-    }
-    return DN_OK;
+    return dn_gpk_check_rows(d->gpk, first, n, *rows, err);
 }
 
 dn_status dn_dataset_rows(dn_dataset *d, uint64_t first, uint64_t n, uint8_t *buf, const uint8_t **rows,

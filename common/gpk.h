@@ -68,8 +68,12 @@ DN_MUST_USE dn_status dn_gpk_rows(dn_gpk *g, uint64_t first, uint64_t n, uint8_t
                                   dn_err *err);
 /* Whether row i's bytes are the ones that were written: compares with its hash in the trailer. Compressed
  * rows and streams are always checked as they are read; rows of a raw file are used in place and only checked
- * by this and dn_gpk_verify(). */
+ * by this, dn_gpk_check_rows() and dn_gpk_verify(). */
 bool dn_gpk_row_ok(const dn_gpk *g, uint64_t i, const uint8_t *row);
+/* The same of rows [first, first + n), as dn_gpk_rows() gave them: DN_EFORMAT names the first damaged person.
+ */
+DN_MUST_USE dn_status dn_gpk_check_rows(const dn_gpk *g, uint64_t first, uint64_t n, const uint8_t *rows,
+                                        dn_err *err);
 /* Lets go of mapped pages of rows already used, so that RSS stays bounded on files larger than memory. */
 void dn_gpk_release(dn_gpk *g, uint64_t first, uint64_t n);
 /* Whole-file check: every checksum (header, sections, rows, index). For a file only. */

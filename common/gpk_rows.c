@@ -35,6 +35,17 @@ static uint64_t first_bad(const dn_gpk *g, uint64_t first, uint64_t n, const uin
     return UINT64_MAX;
 }
 
+dn_status dn_gpk_check_rows(const dn_gpk *g, uint64_t first, uint64_t n, const uint8_t *rows, dn_err *err)
+{
+    uint64_t bad = first_bad(g, first, n, rows);
+    if (bad == UINT64_MAX) return DN_OK;
+    return dn_fail(
+        err, DN_EFORMAT,
+        "%s: the genotypes of person %llu (%s) are damaged: their checksum differs; copy or make the "
+        "file again",
+        g->path, ULL(bad + 1), dn_strs_get(&g->info.people.iid, bad));
+}
+
 /* ---- compressed blocks ---- */
 
 void gpk_decoders_free(gpk_decoder *d)

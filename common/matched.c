@@ -147,10 +147,8 @@ dn_status dn_matched_rows(dn_matched *m, uint64_t first, uint64_t n, dn_pool *po
         struct check c = {m, first, *rows, UINT64_MAX};
         dn_pool_run(pool, n, check_row, &c);
         if (c.bad != UINT64_MAX) {
-            DN_TRY(dn_fail(err, DN_EFORMAT,
-                           "%s: the genotypes of person %llu (%s) are damaged: their checksum differs; copy "
-                           "or make the file again",
-                           m->path, (ull)c.bad + 1, dn_strs_get(&m->people.iid, c.bad)));
+            const uint8_t *row = *rows + (c.bad - first) * m->row_bytes;
+            DN_TRY(dn_gpk_check_rows(m->gpk, c.bad, 1, row, err)); /* names it */
         }
     }
     status = DN_OK;

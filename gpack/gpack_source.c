@@ -89,14 +89,8 @@ static void read_unit(void *ctx, size_t item, size_t worker)
     }
     b->status[item] = dn_gpk_rows(s->gpk, first, n, buf, &b->rows[item], &b->err[item]);
     /* Rows used in place have not been checked yet. */
-    for (uint64_t i = 0; b->status[item] == DN_OK && !b->buf && i < n; i++) {
-        if (!dn_gpk_row_ok(s->gpk, first + i, b->rows[item] + i * b->stride)) {
-            b->status[item] =
-                dn_fail(&b->err[item], DN_EFORMAT,
-                        "%s: row %llu is damaged: its checksum is wrong: copy or make the file again",
-                        s->name, (unsigned long long)(first + i + 1));
-        }
-    }
+    if (b->status[item] == DN_OK && !b->buf)
+        b->status[item] = dn_gpk_check_rows(s->gpk, first, n, b->rows[item], &b->err[item]);
 }
 
 static dn_status one_batch(batch *b, dn_pool *pool,
